@@ -1,0 +1,1 @@
+"""Emulated TPU hardware: chips, torus, compiler, runtime and driver. Knows nothing of the cloud."""
