@@ -1,0 +1,115 @@
+"""What does the compiler hand to the engine? Instructions as data.
+
+A program is straight-line code over numbered values, in the order of execution; regions (the bodies of loops,
+branches and reducers) are computations of the same form. Shapes are those of one core.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Shape of one core's part, and element type."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def size(self) -> int:
+        size = 1
+        for dim in self.shape:
+            size *= dim
+        return size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes without tile padding."""
+        return self.size * self.dtype.itemsize
+
+
+@dataclass
+class Instruction:
+    """One operation: ``operands`` and ``results`` are value numbers of the computation it stands in."""
+
+    op: str
+    operands: list[int]
+    results: list[int]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    regions: list[Computation] = field(default_factory=list)
+    source: str = ""
+
+
+@dataclass
+class Computation:
+    """A block: values 0..len(parameters)-1 are its parameters, then the captured values, then what it computes.
+
+    ``captures`` pairs a value number of this block with the value number of the enclosing one.
+    """
+
+    parameters: list[int]
+    types: list[TensorType]
+    instructions: list[Instruction]
+    returns: list[int]
+    captures: list[tuple[int, int]] = field(default_factory=list)
+
+    def new_value(self, kind: TensorType) -> int:
+        self.types.append(kind)
+        return len(self.types) - 1
+
+
+@dataclass(frozen=True)
+class MemoryStats:
+    """HBM of one core that a program needs, in bytes, tile padding included."""
+
+    argument_bytes: int = 0
+    output_bytes: int = 0
+    alias_bytes: int = 0
+    temp_bytes: int = 0
+    code_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Work of one core for one run of a program. ``device_seconds`` comes from the timing model."""
+
+    flops: float = 0.0
+    transcendentals: float = 0.0
+    bytes_accessed: float = 0.0
+    device_seconds: float = 0.0
+
+
+@dataclass
+class Program:
+    """A compiled program: one core's code, run in lockstep by all ``num_replicas * num_partitions`` cores.
+
+    ``device_ids`` is the device assignment, replica-major; ``donated`` the parameters whose memory may be reused;
+    ``replicated`` the parameters whose sharding says that every core holds the same value.
+    """
+
+    name: str
+    num_replicas: int
+    num_partitions: int
+    device_ids: list[int]
+    body: Computation
+    donated: list[int]
+    replicated: list[bool]
+    memory: MemoryStats
+    cost: Cost
+    optimized_module: bytes
+
+    @property
+    def num_cores(self) -> int:
+        return self.num_replicas * self.num_partitions
+
+    @property
+    def parameters(self) -> list[TensorType]:
+        return [self.body.types[value] for value in self.body.parameters]
+
+    @property
+    def results(self) -> list[TensorType]:
+        return [self.body.types[value] for value in self.body.returns]

@@ -1,0 +1,449 @@
+"""How does a StableHLO module become our instructions? Calls inlined, attributes read into plain data.
+
+Every attribute is read here, at compile time. ``_READERS`` names each operation that the compiler takes, with the
+function that reads its attributes; an operation without a row is refused with its name and the line it came from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from jax._src.interpreters.mlir import make_ir_context
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from backend.compiler.program import Computation, Instruction, TensorType
+from backend.errors import InvalidArgument, Unimplemented
+
+Attributes = dict[str, Any]
+
+_DTYPES: dict[str, Any] = {
+    "i1": np.bool_,
+    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    "i2": ml_dtypes.int2,
+    "ui2": ml_dtypes.uint2,
+    "i4": ml_dtypes.int4,
+    "ui4": ml_dtypes.uint4,
+    "bf16": ml_dtypes.bfloat16,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz,
+    "f8E5M2": ml_dtypes.float8_e5m2,
+    "complex<f32>": np.complex64,
+    "complex<f64>": np.complex128,
+}
+
+
+def new_context() -> ir.Context:
+    """An MLIR context with the dialects that JAX emits."""
+    return make_ir_context()
+
+
+def parse(module: bytes, context: ir.Context) -> ir.Module:
+    """The module in ``module``: a StableHLO portable artifact, MLIR bytecode or text. Raises InvalidArgument."""
+    try:
+        return stablehlo.deserialize_portable_artifact(context, module)
+    except Exception:  # noqa: BLE001  (the bindings raise bare errors; other formats are tried next)
+        try:
+            return ir.Module.parse(module, context)
+        except Exception as error:
+            raise InvalidArgument(f"the program is not a StableHLO module: {error}") from None
+
+
+def bytecode(module: ir.Module) -> bytes:
+    """MLIR bytecode of ``module``."""
+    import io
+
+    out = io.BytesIO()
+    module.operation.write_bytecode(out)
+    return out.getvalue()
+
+
+def main_function(module: ir.Module) -> ir.Operation:
+    """The entry function. Raises InvalidArgument if there is none."""
+    for operation in module.body.operations:
+        if operation.operation.name == "func.func" and _string(operation.attributes["sym_name"]) == "main":
+            return operation.operation
+    raise InvalidArgument("the module has no function called main")
+
+
+def argument_attributes(module: ir.Module) -> list[dict[str, ir.Attribute]]:
+    """Attribute dictionary of each argument of the entry function, in order."""
+    function = main_function(module)
+    count = len(ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs)
+    if "arg_attrs" not in function.attributes:
+        return [{} for _ in range(count)]
+    rows = ir.ArrayAttr(function.attributes["arg_attrs"])
+    return [{named.name: named.attr for named in ir.DictAttr(row)} for row in rows]
+
+
+def tensor_type(kind: ir.Type) -> TensorType:
+    """Shape and dtype of a ranked tensor type. Raises Unimplemented for element types that have no array form."""
+    if str(kind) in {"!stablehlo.token", "!mhlo.token"}:
+        return TensorType((), np.dtype(np.bool_))
+    ranked = ir.RankedTensorType(kind)
+    name = str(ranked.element_type)
+    if name not in _DTYPES:
+        raise Unimplemented(f"element type {name} is not supported")
+    return TensorType(tuple(ranked.shape), np.dtype(_DTYPES[name]))
+
+
+def import_module(module: ir.Module) -> Computation:
+    """The entry function of ``module`` as one computation, all calls inlined. Raises Unimplemented, InvalidArgument."""
+    functions = {
+        _string(operation.attributes["sym_name"]): operation.operation
+        for operation in module.body.operations
+        if operation.operation.name == "func.func"
+    }
+    return _Importer(functions).computation(main_function(module).regions[0].blocks[0], None)
+
+
+class _Importer:
+    """Walks blocks; a scope maps MLIR values to value numbers of the computation being built."""
+
+    def __init__(self, functions: dict[str, ir.Operation]) -> None:
+        self._functions = functions
+
+    def computation(self, block: ir.Block, outer: _Scope | None) -> Computation:
+        scope = _Scope(outer)
+        for argument in block.arguments:
+            number = scope.computation.new_value(tensor_type(argument.type))
+            scope.numbers[argument] = number
+            scope.computation.parameters.append(number)
+        scope.computation.returns = self._fill(block, scope)
+        return scope.computation
+
+    def _fill(self, block: ir.Block, scope: _Scope) -> list[int]:
+        for view in block.operations:
+            operation = view.operation
+            name = operation.name.split(".", 1)[1]
+            if name == "return":
+                return [scope.number(value) for value in operation.operands]
+            if name in {"call", "composite"}:
+                self._inline(operation, "callee" if name == "call" else "decomposition", scope)
+            else:
+                self._append(operation, name, scope)
+        return []
+
+    def _inline(self, operation: ir.Operation, attribute: str, scope: _Scope) -> None:
+        body = self._functions[ir.FlatSymbolRefAttr(operation.attributes[attribute]).value].regions[0].blocks[0]
+        inner = _Scope(None, scope.computation)
+        for argument, operand in zip(body.arguments, operation.operands, strict=True):
+            inner.numbers[argument] = scope.number(operand)
+        for result, number in zip(operation.results, self._fill(body, inner), strict=True):
+            scope.numbers[result] = number
+
+    def _append(self, operation: ir.Operation, name: str, scope: _Scope) -> None:
+        operands = [scope.number(value) for value in operation.operands]
+        if name in _IDENTITIES or (name == "custom_call" and _target(operation) in _IDENTITY_CALLS):
+            for result, number in zip(operation.results, operands, strict=True):
+                scope.numbers[result] = number
+            return
+        if name == "custom_call" and _target(operation).startswith("mhlo."):
+            name = _target(operation).removeprefix("mhlo.")
+        if name == "get_tuple_element":
+            raise Unimplemented(f"tuples are not supported ({source_of(operation)})")
+        reader = _READERS.get(name)
+        if reader is None:
+            shown = f"custom call {_target(operation)}" if name == "custom_call" else operation.name
+            raise Unimplemented(f"{shown} is not supported yet ({source_of(operation)})")
+        regions = [self.computation(region.blocks[0], scope) for region in operation.regions]
+        attributes = reader(operation)
+        results = []
+        for result in operation.results:
+            scope.numbers[result] = scope.computation.new_value(tensor_type(result.type))
+            results.append(scope.numbers[result])
+        scope.computation.instructions.append(
+            Instruction(_RENAMED.get(name, name), operands, results, attributes, regions, source_of(operation))
+        )
+
+
+class _Scope:
+    def __init__(self, outer: _Scope | None, computation: Computation | None = None) -> None:
+        self.outer = outer
+        self.numbers: dict[ir.Value, int] = {}
+        self.computation = computation or Computation([], [], [], [])
+
+    def number(self, value: ir.Value) -> int:
+        """The value's number here; a value of an enclosing block is captured on first use."""
+        if value not in self.numbers:
+            if self.outer is None:
+                raise InvalidArgument("the module uses a value before it is defined")
+            outside = self.outer.number(value)
+            self.numbers[value] = self.computation.new_value(self.outer.computation.types[outside])
+            self.computation.captures.append((self.numbers[value], outside))
+        return self.numbers[value]
+
+
+_LOCATION = re.compile(r'"([^"<>]+\.py)":(\d+)')
+
+
+def source_of(operation: ir.Operation) -> str:
+    """"file:line" of the innermost Python frame that made the operation, or "source unknown"."""
+    text = str(operation.location)
+    frames = _LOCATION.findall(text)
+    for file, line in frames:
+        if "site-packages" not in file:
+            return f"{file}:{line}"
+    return f"{frames[0][0]}:{frames[0][1]}" if frames else "source unknown"
+
+
+# ---- attributes
+
+
+def _string(attribute: ir.Attribute) -> str:
+    return str(ir.StringAttr(attribute).value)
+
+
+def _target(operation: ir.Operation) -> str:
+    return _string(operation.attributes["call_target_name"])
+
+
+def _ints(attribute: ir.Attribute) -> list[int]:
+    """Integers of a dense array or dense elements attribute, flattened."""
+    if isinstance(attribute, ir.DenseElementsAttr):
+        return [int(value) for value in np.array(attribute).ravel()]
+    return [int(value) for value in attribute]
+
+
+def _optional_ints(operation: ir.Operation, name: str, default: list[int]) -> list[int]:
+    return _ints(operation.attributes[name]) if name in operation.attributes else default
+
+
+def _pairs(operation: ir.Operation, name: str, count: int) -> list[tuple[int, int]]:
+    flat = _optional_ints(operation, name, [0] * (2 * count))
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _int(operation: ir.Operation, name: str) -> int:
+    return int(ir.IntegerAttr(operation.attributes[name]).value)
+
+
+def _nothing(_: ir.Operation) -> Attributes:
+    return {}
+
+
+def _array_reader(**fields: str) -> Callable[[ir.Operation], Attributes]:
+    return lambda operation: {ours: _ints(operation.attributes[theirs]) for ours, theirs in fields.items()}
+
+
+def _constant(operation: ir.Operation) -> Attributes:
+    kind = tensor_type(operation.results[0].type)
+    attribute = operation.attributes["value"]
+    value = np.empty(kind.shape, kind.dtype)
+    dense = ir.DenseElementsAttr(attribute)
+    if dense.is_splat and kind.dtype.kind != "c":
+        scalar = dense.get_splat_value()
+        value[...] = np.asarray(_scalar(scalar)).astype(kind.dtype)
+    elif kind.dtype.kind == "V" or kind.dtype.itemsize * 8 != _bits(operation):
+        bits = memoryview(dense)
+        value[...] = np.frombuffer(bits, np.uint16 if kind.dtype.itemsize == 2 else np.uint8).view(kind.dtype).reshape(kind.shape)
+    else:
+        value[...] = np.array(dense).astype(kind.dtype).reshape(kind.shape)
+    value.flags.writeable = False
+    return {"value": value}
+
+
+def _bits(operation: ir.Operation) -> int:
+    element = ir.RankedTensorType(operation.results[0].type).element_type
+    name = str(element)
+    if name == "i1":
+        return 8
+    digits = re.findall(r"\d+", name)
+    return int(digits[0]) * (2 if name.startswith("complex") else 1) if not name.startswith("f8") else 8
+
+
+def _scalar(attribute: ir.Attribute) -> float | int:
+    if isinstance(attribute, ir.FloatAttr):
+        return float(attribute.value)
+    text = str(attribute)
+    return int(attribute.value) if not text.startswith(("true", "false")) else int(text.startswith("true"))
+
+
+_COMPARISON = re.compile(r"\b(EQ|NE|LT|LE|GT|GE)\b")
+
+
+def _compare(operation: ir.Operation) -> Attributes:
+    total = "compare_type" in operation.attributes and "TOTALORDER" in str(operation.attributes["compare_type"])
+    found = _COMPARISON.search(str(operation.attributes["comparison_direction"]))
+    return {"direction": found.group(1) if found else "EQ", "total_order": total}
+
+
+def _dot(operation: ir.Operation) -> Attributes:
+    numbers = stablehlo.DotDimensionNumbers(operation.attributes["dot_dimension_numbers"])
+    return {
+        "lhs_batch": list(numbers.lhs_batching_dimensions),
+        "rhs_batch": list(numbers.rhs_batching_dimensions),
+        "lhs_contract": list(numbers.lhs_contracting_dimensions),
+        "rhs_contract": list(numbers.rhs_contracting_dimensions),
+        "precision": _precision(operation),
+    }
+
+
+def _plain_dot(operation: ir.Operation) -> Attributes:
+    last = len(ir.RankedTensorType(operation.operands[0].type).shape) - 1
+    return {
+        "lhs_batch": [],
+        "rhs_batch": [],
+        "lhs_contract": [last],
+        "rhs_contract": [0],
+        "precision": _precision(operation),
+    }
+
+
+def _precision(operation: ir.Operation) -> str:
+    """"DEFAULT", "HIGH" or "HIGHEST": the higher of the two operands'."""
+    text = str(operation.attributes["precision_config"]) if "precision_config" in operation.attributes else ""
+    return next((name for name in ("HIGHEST", "HIGH") if re.search(rf"\b{name}\b", text)), "DEFAULT")
+
+
+def _convolution(operation: ir.Operation) -> Attributes:
+    numbers = stablehlo.ConvDimensionNumbers(operation.attributes["dimension_numbers"])
+    count = len(numbers.input_spatial_dimensions)
+    ones = [1] * count
+    return {
+        "input": [numbers.input_batch_dimension, *numbers.input_spatial_dimensions, numbers.input_feature_dimension],
+        "kernel": [
+            *numbers.kernel_spatial_dimensions,
+            numbers.kernel_input_feature_dimension,
+            numbers.kernel_output_feature_dimension,
+        ],
+        "output": [numbers.output_batch_dimension, *numbers.output_spatial_dimensions, numbers.output_feature_dimension],
+        "strides": _optional_ints(operation, "window_strides", ones),
+        "padding": _pairs(operation, "padding", count),
+        "lhs_dilation": _optional_ints(operation, "lhs_dilation", ones),
+        "rhs_dilation": _optional_ints(operation, "rhs_dilation", ones),
+        "reversal": [bool(flag) for flag in _optional_ints(operation, "window_reversal", [0] * count)],
+        "feature_groups": _int(operation, "feature_group_count"),
+        "batch_groups": _int(operation, "batch_group_count"),
+        "precision": _precision(operation),
+    }
+
+
+def _gather(operation: ir.Operation) -> Attributes:
+    numbers = stablehlo.GatherDimensionNumbers(operation.attributes["dimension_numbers"])
+    return {
+        "offset_dims": list(numbers.offset_dims),
+        "collapsed": list(numbers.collapsed_slice_dims),
+        "operand_batching": list(numbers.operand_batching_dims),
+        "indices_batching": list(numbers.start_indices_batching_dims),
+        "start_index_map": list(numbers.start_index_map),
+        "index_vector_dim": int(numbers.index_vector_dim),
+        "slice_sizes": _ints(operation.attributes["slice_sizes"]),
+    }
+
+
+def _scatter(operation: ir.Operation) -> Attributes:
+    numbers = stablehlo.ScatterDimensionNumbers(operation.attributes["scatter_dimension_numbers"])
+    return {
+        "update_window": list(numbers.update_window_dims),
+        "inserted": list(numbers.inserted_window_dims),
+        "operand_batching": list(numbers.input_batching_dims),
+        "indices_batching": list(numbers.scatter_indices_batching_dims),
+        "scatter_dims": list(numbers.scattered_dims_to_operand_dims),
+        "index_vector_dim": int(numbers.index_vector_dim),
+    }
+
+
+def _window(operation: ir.Operation) -> Attributes:
+    sizes = _ints(operation.attributes["window_dimensions"])
+    ones = [1] * len(sizes)
+    return {
+        "window": sizes,
+        "strides": _optional_ints(operation, "window_strides", ones),
+        "base_dilations": _optional_ints(operation, "base_dilations", ones),
+        "window_dilations": _optional_ints(operation, "window_dilations", ones),
+        "padding": _pairs(operation, "padding", len(sizes)),
+    }
+
+
+def _groups(operation: ir.Operation) -> Attributes:
+    """Replica groups as rows of core numbers; [] means one group of all cores."""
+    rows = np.array(ir.DenseElementsAttr(operation.attributes["replica_groups"]))
+    return {"groups": [[int(core) for core in row if core >= 0] for row in rows] if rows.size else []}
+
+
+def _with_groups(*names: str) -> Callable[[ir.Operation], Attributes]:
+    return lambda operation: {**_groups(operation), **{name: _int(operation, name) for name in names}}
+
+
+def _permute(operation: ir.Operation) -> Attributes:
+    flat = _ints(operation.attributes["source_target_pairs"])
+    return {"pairs": list(zip(flat[::2], flat[1::2], strict=True))}
+
+
+_IDENTITIES = frozenset({"optimization_barrier", "copy", "sharding_constraint", "reshard", "propagation_barrier"})
+_IDENTITY_CALLS = frozenset(
+    {"Sharding", "annotate_device_placement", "xla.sdy.FuncResultSharding", "xla.sdy.ShardingGroup", "LayoutConstraint"}
+)
+
+ELEMENTWISE = frozenset(
+    """abs acos acosh add and asin asinh atan atan2 atanh bessel_i1e cbrt ceil clamp complex cosh cosine
+    count_leading_zeros digamma divide erf erf_inv erfc exponential exponential_minus_one floor imag is_finite is_inf
+    is_neg_inf is_pos_inf lgamma log log_plus_one logistic maximum minimum multiply negate next_after not or polygamma
+    popcnt power real remainder round_nearest_afz round_nearest_even rsqrt select shift_left
+    shift_right_arithmetic shift_right_logical sign sine sinh sqrt square subtract tan tanh xor zeta conj""".split()
+)
+
+_READERS: dict[str, Callable[[ir.Operation], Attributes]] = {
+    **dict.fromkeys(ELEMENTWISE, _nothing),
+    "compare": _compare,
+    "convert": _nothing,
+    "bitcast_convert": _nothing,
+    "reduce_precision": lambda op: {
+        "exponent_bits": _int(op, "exponent_bits"),
+        "mantissa_bits": _int(op, "mantissa_bits"),
+    },
+    "constant": _constant,
+    "iota": lambda op: {"dimension": _int(op, "iota_dimension")},
+    "partition_id": _nothing,
+    "replica_id": _nothing,
+    "reshape": _nothing,
+    "transpose": _array_reader(permutation="permutation"),
+    "broadcast_in_dim": _array_reader(dimensions="broadcast_dimensions"),
+    "slice": _array_reader(starts="start_indices", limits="limit_indices", strides="strides"),
+    "reverse": _array_reader(dimensions="dimensions"),
+    "concatenate": lambda op: {"dimension": _int(op, "dimension")},
+    "pad": _array_reader(low="edge_padding_low", high="edge_padding_high", interior="interior_padding"),
+    "dynamic_slice": _array_reader(sizes="slice_sizes"),
+    "dynamic_update_slice": _nothing,
+    "gather": _gather,
+    "scatter": _scatter,
+    "sort": lambda op: {"dimension": _int(op, "dimension")},
+    "topk": lambda op: {"k": _int(op, "k")},
+    "top_k": lambda op: {"k": _int(op, "k")},
+    "dot": _plain_dot,
+    "dot_general": _dot,
+    "convolution": _convolution,
+    "reduce": _array_reader(dimensions="dimensions"),
+    "reduce_window": _window,
+    "select_and_scatter": _window,
+    "while": _nothing,
+    "case": _nothing,
+    "if": _nothing,
+    "create_token": _nothing,
+    "after_all": _nothing,
+    "all_reduce": _groups,
+    "all_gather": _with_groups("all_gather_dim"),
+    "all_to_all": _with_groups("split_dimension", "concat_dimension", "split_count"),
+    "reduce_scatter": _with_groups("scatter_dimension"),
+    "collective_permute": _permute,
+    "collective_broadcast": _groups,
+}
+
+_RENAMED = {"dot": "dot_general", "topk": "top_k"}
+
+SUPPORTED = frozenset(_READERS) - frozenset(_RENAMED)
+
+
+def walk(computation: Computation) -> Iterator[Instruction]:
+    """Every instruction of a computation and of its regions."""
+    for instruction in computation.instructions:
+        yield instruction
+        for region in instruction.regions:
+            yield from walk(region)
