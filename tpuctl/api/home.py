@@ -1,0 +1,57 @@
+"""Where the control plane keeps its state, and what lies there."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8476
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder TPUCTL_HOME names, by default ``tpuctl`` under the XDG data folder."""
+
+    path: Path
+
+    @classmethod
+    def find(cls) -> Home:
+        chosen = os.environ.get("TPUCTL_HOME")
+        if chosen:
+            return cls(Path(chosen).expanduser().absolute())
+        from platformdirs import user_data_path
+
+        return cls(user_data_path("tpuctl"))
+
+    @property
+    def token(self) -> Path:
+        return self.path / "token"
+
+    @property
+    def server(self) -> Path:
+        return self.path / "server.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "server.lock"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "server.log"
+
+    @property
+    def database(self) -> Path:
+        return self.path / "tpuctl.db"
+
+    def slice(self, uid: str) -> Path:
+        return self.path / "slices" / uid
+
+    def job(self, uid: str) -> Path:
+        return self.path / "jobs" / uid
+
+
+def default_port() -> int:
+    """The port to serve on: TPUCTL_PORT, where 0 means any free one, else 8476."""
+    return int(os.environ.get("TPUCTL_PORT") or DEFAULT_PORT)

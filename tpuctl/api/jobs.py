@@ -1,0 +1,112 @@
+"""Jobs: a user's command running on a slice."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from tpuctl.api.model import Model
+from tpuctl.api.operations import Status
+
+
+class JobState(StrEnum):
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+    @property
+    def ended(self) -> bool:
+        return self not in (JobState.QUEUED, JobState.RUNNING)
+
+
+class JobRequest(Model):
+    """What to run and where: on an existing ``slice``, or on a new one of ``accelerator_type`` named after the job.
+
+    ``environment`` is the whole environment of the command; ``working_directory`` is absolute.
+    """
+
+    name: str | None = None
+    zone: str | None = None
+    slice: str | None = None
+    accelerator_type: str | None = None
+    keep_slice: bool = False
+    command: list[str] = Field(min_length=1)
+    working_directory: str
+    environment: dict[str, str] = Field(default_factory=dict)
+
+
+class Job(Model):
+    """``exit_code`` is 128+signal for a command ended by a signal, as a shell shows it.
+
+    ``metrics`` holds the last value of each metric, ``metrics_tail`` the last rows, oldest first.
+    ``host_seconds`` is measured from the worker's start to its end; ``device_seconds`` is simulated device time.
+    """
+
+    name: str
+    uid: str
+    project: str
+    zone: str
+    state: JobState
+    command: list[str]
+    working_directory: str
+    slice: str
+    accelerator_type: str
+    ephemeral_slice: bool = False
+    keep_slice: bool = False
+    cancel_requested: bool = False
+    exit_code: int | None = None
+    signal: int | None = None
+    error: Status | None = None
+    create_time: datetime
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    metrics: dict[str, float] = Field(default_factory=dict)
+    metrics_tail: list[dict[str, float]] = Field(default_factory=list)
+    artifacts: list[str] = Field(default_factory=list)
+    host_seconds: float | None = None
+    device_seconds: float | None = None
+    pid: int | None = None
+    directory: str = ""
+
+
+class JobList(Model):
+    jobs: list[Job] = Field(default_factory=list)
+
+
+class LogRecord(Model):
+    """A piece of a command's output. ``offset`` is where to read on after it; ``text`` keeps its line end."""
+
+    type: Literal["log"] = "log"
+    offset: int
+    stream: Literal["stdout", "stderr"]
+    time: float
+    text: str
+
+
+class JobChanged(Model):
+    type: Literal["job"] = "job"
+    job: Job
+
+
+class MetricsLogged(Model):
+    type: Literal["metrics"] = "metrics"
+    values: dict[str, float]
+
+
+class Progress(Model):
+    type: Literal["progress"] = "progress"
+    message: str
+
+
+JobEvent = JobChanged | LogRecord | MetricsLogged | Progress
+_EVENT: TypeAdapter[JobEvent] = TypeAdapter(Annotated[JobEvent, Field(discriminator="type")])
+
+
+def parse_event(value: Any) -> JobEvent:
+    """An event of a job's watch stream from its JSON object."""
+    return _EVENT.validate_python(value)

@@ -1,0 +1,48 @@
+"""What all resources share: proto3-JSON habits that Cloud TPU's clients rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic.alias_generators import to_camel
+
+
+class Model(BaseModel):
+    """camelCase out; camelCase or snake_case in; unknown fields ignored."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="ignore", defer_build=True
+    )
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON object, without the fields that are not set."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class WireEnum(StrEnum):
+    """An enum that travels by name and is also accepted as its protobuf number."""
+
+    number: int
+
+    def __new__(cls, name: str, number: int) -> Self:
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.number = number
+        return member
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        return next((member for member in cls if value in (member.number, str(member.number))), None)
+
+
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, dict) else value
+
+
+Item = TypeVar("Item")
+_one_or_many: Callable[[object], object] = _as_list
+ListOf = Annotated[list[Item], BeforeValidator(_one_or_many)]
+"""A list that also accepts one bare object, as some clients send it."""

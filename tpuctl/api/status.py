@@ -1,0 +1,65 @@
+"""What `status` shows: the control plane, its slices with their telemetry, its jobs."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from tpuctl.api.jobs import Job
+from tpuctl.api.model import Model
+
+
+class Core(Model):
+    """One TensorCore's HBM, in bytes."""
+
+    id: int
+    hbm_bytes_in_use: int
+    hbm_bytes_limit: int
+    hbm_bytes_peak: int
+
+
+class Slice(Model):
+    """A slice as it is now. Telemetry is None while its runtime does not answer.
+
+    ``mxu_busy_share`` (0 to 1) and ``device_seconds`` are on the simulated device clock.
+    """
+
+    name: str
+    zone: str
+    type: str
+    state: str
+    health: str | None = None
+    health_description: str | None = None
+    endpoint: str | None = None
+    chips: int
+    cores: int
+    hbm_bytes_in_use: int | None = None
+    hbm_bytes_limit: int | None = None
+    mxu_busy_share: float | None = None
+    programs_run: int | None = None
+    device_seconds: float | None = None
+    job: str | None = None
+
+
+class SliceDetail(Slice):
+    """A slice with what a local process needs to use it.
+
+    ``environment`` attaches over the Unix socket, ``environment_tcp`` over the loopback endpoint; both hold secrets.
+    """
+
+    per_core: list[Core] = Field(default_factory=list)
+    directory: str
+    socket: str
+    pid: int | None = None
+    environment: dict[str, str] = Field(default_factory=dict)
+    environment_tcp: dict[str, str] = Field(default_factory=dict)
+
+
+class ControlPlaneStatus(Model):
+    version: str
+    pid: int
+    uptime_seconds: float
+    url: str
+    home: str
+    project: str
+    slices: list[Slice] = Field(default_factory=list)
+    jobs: list[Job] = Field(default_factory=list)

@@ -1,0 +1,174 @@
+"""Typed calls: every method is one request and returns the API's own models."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Self
+
+from tpuctl.api.errors import DeadlineExceeded, from_status
+from tpuctl.api.names import default_project, default_zone, last, location_name, zone_of
+from tpuctl.client.transport import Transport
+
+if TYPE_CHECKING:
+    from tpuctl.api.catalogue import AcceleratorType, Location
+    from tpuctl.api.jobs import Job, JobEvent, JobRequest, LogRecord
+    from tpuctl.api.nodes import Node
+    from tpuctl.api.operations import Operation
+    from tpuctl.api.status import ControlPlaneStatus, SliceDetail
+
+ALL_ZONES = "-"
+
+
+class Client:
+    """A control plane's client for one project. Every method raises ApiError.
+
+    ``zone`` arguments default to the client's zone (TPUCTL_ZONE); lists take ``"-"`` for all zones.
+    """
+
+    def __init__(self, url: str, token: str, project: str | None = None, zone: str | None = None) -> None:
+        self.url = url
+        self.project = project or default_project()
+        self.zone = zone or default_zone()
+        self._transport = Transport(url, token)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._transport.close()
+
+    # Nodes
+
+    def list_nodes(self, zone: str = ALL_ZONES) -> list[Node]:
+        from tpuctl.api.nodes import NodeList
+
+        return NodeList.model_validate(self._get(f"{self._location(zone)}/nodes")).nodes
+
+    def get_node(self, node: str, zone: str | None = None) -> Node:
+        from tpuctl.api.nodes import Node
+
+        return Node.model_validate(self._get(f"{self._location(zone)}/nodes/{node}"))
+
+    def create_node(self, node: str, spec: Node, zone: str | None = None) -> Operation:
+        return self._operation("POST", f"{self._location(zone)}/nodes", body=spec.to_json(), nodeId=node)
+
+    def delete_node(self, node: str, zone: str | None = None) -> Operation:
+        return self._operation("DELETE", f"{self._location(zone)}/nodes/{node}")
+
+    def start_node(self, node: str, zone: str | None = None) -> Operation:
+        return self._operation("POST", f"{self._location(zone)}/nodes/{node}:start", body={})
+
+    def stop_node(self, node: str, zone: str | None = None) -> Operation:
+        return self._operation("POST", f"{self._location(zone)}/nodes/{node}:stop", body={})
+
+    # Operations
+
+    def list_operations(self, zone: str = ALL_ZONES) -> list[Operation]:
+        from tpuctl.api.operations import OperationList
+
+        return OperationList.model_validate(self._get(f"{self._location(zone)}/operations")).operations
+
+    def get_operation(self, name: str, zone: str | None = None) -> Operation:
+        """An operation by its full name or its id."""
+        location = self._location(zone_of(name) if "/" in name else zone)
+        return self._operation("GET", f"{location}/operations/{last(name)}")
+
+    def wait(self, operation: Operation, timeout_seconds: float = 60.0) -> Operation:
+        """Poll until it is done. Raises the operation's own error, or DeadlineExceeded."""
+        deadline = time.monotonic() + timeout_seconds
+        pause = 0.01
+        while not operation.done:
+            if time.monotonic() > deadline:
+                raise DeadlineExceeded(f"{operation.name} is not done after {timeout_seconds:g} s; it goes on")
+            time.sleep(pause)
+            pause = min(pause * 1.2, 0.25)
+            operation = self.get_operation(operation.name)
+        if operation.error is not None:
+            raise from_status(operation.error.to_json())
+        return operation
+
+    # Catalogue
+
+    def list_locations(self) -> list[Location]:
+        from tpuctl.api.catalogue import LocationList
+
+        return LocationList.model_validate(self._get(f"/v2/projects/{self.project}/locations")).locations
+
+    def list_accelerator_types(self, zone: str | None = None) -> list[AcceleratorType]:
+        from tpuctl.api.catalogue import AcceleratorTypeList
+
+        answer = self._get(f"{self._location(zone)}/acceleratorTypes")
+        return AcceleratorTypeList.model_validate(answer).accelerator_types
+
+    # Jobs
+
+    def create_job(self, request: JobRequest) -> Job:
+        return self._job("POST", "", body=request.to_json())
+
+    def list_jobs(self) -> list[Job]:
+        from tpuctl.api.jobs import JobList
+
+        return JobList.model_validate(self._get(self._jobs)).jobs
+
+    def get_job(self, job: str) -> Job:
+        return self._job("GET", f"/{job}")
+
+    def cancel_job(self, job: str) -> Job:
+        """Ask for its end; it is CANCELLED when its command has gone."""
+        return self._job("POST", f"/{job}:cancel", body={})
+
+    def delete_job(self, job: str) -> None:
+        """Forget an ended job, its output and its artifacts."""
+        self._transport.call("DELETE", f"{self._jobs}/{job}")
+
+    def job_logs(self, job: str, offset: int = 0) -> Iterator[LogRecord]:
+        """What it has written so far, from ``offset`` on."""
+        from tpuctl.api.jobs import LogRecord
+
+        for value in self._transport.stream(f"{self._jobs}/{job}/logs", offset=offset):
+            yield LogRecord.model_validate(value)
+
+    def watch_job(self, job: str, offset: int = 0) -> Iterator[JobEvent]:
+        """Its events as they happen, until it has ended. Output starts at ``offset``."""
+        from tpuctl.api.jobs import parse_event
+
+        for value in self._transport.stream(f"{self._jobs}/{job}:watch", offset=offset):
+            yield parse_event(value)
+
+    # Status
+
+    def status(self) -> ControlPlaneStatus:
+        from tpuctl.api.status import ControlPlaneStatus
+
+        return ControlPlaneStatus.model_validate(self._transport.call("GET", "/tpuctl/v1/status", project=self.project))
+
+    def get_slice(self, node: str, zone: str | None = None) -> SliceDetail:
+        """A slice's telemetry, and what a local process needs to use it."""
+        from tpuctl.api.status import SliceDetail
+
+        location = location_name(self.project, zone or self.zone)
+        return SliceDetail.model_validate(self._get(f"/tpuctl/v1/{location}/slices/{node}"))
+
+    @property
+    def _jobs(self) -> str:
+        return f"/tpuctl/v1/projects/{self.project}/jobs"
+
+    def _location(self, zone: str | None) -> str:
+        return f"/v2/{location_name(self.project, zone or self.zone)}"
+
+    def _get(self, path: str) -> Any:
+        return self._transport.call("GET", path)
+
+    def _operation(self, method: str, path: str, *, body: Any = None, **query: str) -> Operation:
+        from tpuctl.api.operations import Operation
+
+        return Operation.model_validate(self._transport.call(method, path, body=body, **query))
+
+    def _job(self, method: str, path: str, *, body: Any = None) -> Job:
+        from tpuctl.api.jobs import Job
+
+        return Job.model_validate(self._transport.call(method, self._jobs + path, body=body))

@@ -1,0 +1,144 @@
+"""Find, start and stop the control plane of this TPUCTL_HOME."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuctl.api.errors import ApiError, FailedPrecondition, Unauthenticated, Unavailable
+from tpuctl.api.home import Home
+from tpuctl.client.client import Client
+from tpuctl.client.transport import Transport
+
+START_SECONDS = 10.0
+STOP_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Server:
+    """What server.json says of the control plane that wrote it."""
+
+    pid: int
+    started: float
+    url: str
+
+
+def connect(autostart: bool = True) -> Client:
+    """A client of the control plane of TPUCTL_HOME, started first if need be (at most 10 s).
+
+    Raises Unavailable when it does not run and ``autostart`` is false, or why it did not start.
+    """
+    home = Home.find()
+    server = running(home)
+    if server is None:
+        if not autostart:
+            raise Unavailable(f"no control plane runs for {home.path}; start it with `tpuctl up`")
+        server = start(home)
+    return Client(server.url, _token(home))
+
+
+def running(home: Home | None = None) -> Server | None:
+    """The control plane that answers for ``home``; None if there is none. Raises Unauthenticated on a wrong token."""
+    home = home or Home.find()
+    try:
+        server = Server(**json.loads(home.server.read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+    return server if _answers(server, home) else None
+
+
+def start(home: Home | None = None) -> Server:
+    """Start a control plane in the background, unless one runs, and wait until it answers."""
+    home = home or Home.find()
+    server = running(home)
+    if server is not None:
+        return server
+    make_private(home.path)
+    output = home.path / "server.out"
+    with output.open("wb") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tpuctl.server"],
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+            env={**os.environ, "TPUCTL_HOME": str(home.path)},
+        )
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        server = running(home)
+        if server is not None:
+            process.returncode = 0  # it lives on without us
+            return server
+        if process.poll() is not None and not _other_is_starting(process.returncode):
+            raise FailedPrecondition(_last_line(output) or f"the control plane did not start; see {output}")
+        time.sleep(0.02)
+    process.returncode = process.returncode or 0
+    raise Unavailable(f"the control plane did not answer within {START_SECONDS:g} s; see {home.log}")
+
+
+def stop(home: Home | None = None) -> bool:
+    """End the control plane and wait until it has gone; False if none runs. Slices and jobs live on."""
+    home = home or Home.find()
+    server = running(home)
+    if server is None:
+        return False
+    os.kill(server.pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_SECONDS
+    while running(home) is not None:
+        if time.monotonic() > deadline:
+            raise Unavailable(f"the control plane (pid {server.pid}) does not end; see {home.log}")
+        time.sleep(0.02)
+    return True
+
+
+def make_private(folder: Path) -> None:
+    """Make ``folder`` and its parents; what is in it is for its owner only."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise FailedPrecondition(
+            f"cannot make {folder}: {error.strerror}; set TPUCTL_HOME to another folder"
+        ) from error
+
+
+def _answers(server: Server, home: Home) -> bool:
+    """Whether ``server`` is there and is the one that wrote server.json, not another program on its port."""
+    transport = Transport(server.url, _token(home))
+    try:
+        return bool(transport.call("GET", "/tpuctl/v1/ping")["pid"] == server.pid)
+    except Unauthenticated:
+        raise
+    except ApiError:
+        return False
+    finally:
+        transport.close()
+
+
+def _token(home: Home) -> str:
+    """The bearer token: TPUCTL_TOKEN, else the home's token file."""
+    chosen = os.environ.get("TPUCTL_TOKEN")
+    if chosen:
+        return chosen
+    try:
+        return home.token.read_text().strip()
+    except FileNotFoundError as error:
+        raise Unauthenticated(f"{home.token} is missing; restart the control plane to make a new token") from error
+    except PermissionError as error:
+        raise Unauthenticated(f"{home.token} is not readable for you: this home belongs to another user") from error
+
+
+def _other_is_starting(status: int) -> bool:
+    """Two starts raced: the loser says so by this exit status, the winner will answer soon."""
+    return status == 75
+
+
+def _last_line(output: Path) -> str:
+    lines = output.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
