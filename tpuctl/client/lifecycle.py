@@ -104,7 +104,7 @@ def make_private(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise FailedPrecondition(
-            f"cannot make {folder}: {error.strerror}; set TPUCTL_HOME to another folder"
+            f"cannot make {folder}: {error.strerror}; set TPUCTL_HOME elsewhere"
         ) from error
 
 

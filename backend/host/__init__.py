@@ -1,0 +1,1 @@
+"""The TPU VM: worker processes, their environment, and the executor that starts and finds them."""

@@ -1,0 +1,155 @@
+"""Starts, finds and ends slice runtimes and workers as processes of this machine.
+
+They outlive whoever started them. All that is known of one is in its directory, so any executor can find it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+
+import psutil
+
+from backend.host import process
+from backend.host.address import Address
+from backend.host.files import read_json, write_text
+from backend.host.process import Presence, ProcessId
+
+RUNTIME = (sys.executable, "-m", "backend.runtime")
+WORKER = (sys.executable, "-m", "backend.host.worker")
+
+
+class RuntimeState(Enum):
+    """What there is of a slice's runtime process."""
+
+    ABSENT = auto()
+    STARTING = auto()
+    READY = auto()
+    ENDED = auto()
+
+
+class WorkerState(Enum):
+    """What there is of a job's worker process."""
+
+    ABSENT = auto()
+    RUNNING = auto()
+    EXITED = auto()  # exit.json says how
+    LOST = auto()  # it ended without exit.json
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a job's command ended: one of ``exit_code`` and ``signal``; times in seconds since the epoch."""
+
+    exit_code: int | None
+    signal: int | None
+    start_time: float
+    end_time: float
+
+
+class LocalExecutor:
+    """``runtime`` is the command that runs a slice's chips."""
+
+    def __init__(self, runtime: Sequence[str] = RUNTIME) -> None:
+        self._runtime = tuple(runtime)
+
+    # Slice runtimes
+
+    def start_slice(self, directory: Path, name: str, accelerator_type: str, address: Address) -> None:
+        """Start the slice's runtime unless it lives. Raises OSError."""
+        if process.presence(directory) is Presence.ALIVE:
+            return
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for stale in ("runtime.json", "runtime-error.json", "link.sock"):
+            (directory / stale).unlink(missing_ok=True)
+        write_text(directory / "token", secrets.token_urlsafe(32))
+        options = {
+            "--directory": str(directory),
+            "--name": name,
+            "--type": accelerator_type,
+            "--host": address.host,
+            "--port": str(address.port),
+        }
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("TPUCTL_SLICE")}
+        arguments = [text for option in options.items() for text in option]
+        process.launch(directory, [*self._runtime, *arguments], environment | {"OPENBLAS_NUM_THREADS": "1"})
+
+    def slice_state(self, directory: Path) -> RuntimeState:
+        presence = process.presence(directory)
+        if presence is Presence.ALIVE:
+            return RuntimeState.READY if (directory / "runtime.json").exists() else RuntimeState.STARTING
+        return RuntimeState.ENDED if presence is Presence.ENDED else RuntimeState.ABSENT
+
+    def slice_failure(self, directory: Path) -> str:
+        """Why the slice's runtime ended, as far as it said so."""
+        said = read_json(directory / "runtime-error.json")
+        if said is not None and said.get("message"):
+            return str(said["message"])
+        return _last_line(directory / "process.out") or f"it ended without a word; see {directory / 'runtime.log'}"
+
+    # Workers
+
+    def start_worker(self, directory: Path) -> None:
+        """Start the worker of the job whose job.json is in ``directory``, unless it was started. Raises OSError."""
+        if self.worker_state(directory) is not WorkerState.ABSENT:
+            return
+        (directory / "artifacts").mkdir(mode=0o700, exist_ok=True)
+        process.launch(directory, [*WORKER, "--directory", str(directory)], os.environ)
+
+    def worker_state(self, directory: Path) -> WorkerState:
+        presence = process.presence(directory)
+        if (directory / "exit.json").exists():
+            return WorkerState.EXITED
+        if presence is Presence.ALIVE:
+            return WorkerState.RUNNING
+        begun = presence is Presence.ENDED or (directory / "worker.json").exists()
+        return WorkerState.LOST if begun else WorkerState.ABSENT
+
+    def worker_exit(self, directory: Path) -> Exit | None:
+        said = read_json(directory / "exit.json")
+        return None if said is None else Exit(said["exitCode"], said["signal"], said["startTime"], said["endTime"])
+
+    def command_pid(self, directory: Path) -> int | None:
+        said = read_json(directory / "command.json")
+        return None if said is None else int(said["pid"])
+
+    def end_leftovers(self, directory: Path) -> int:
+        """Kill what a lost worker's command left running, found by its environment; returns how many."""
+        found = list(process.processes_with_environment("TPUCTL_ARTIFACTS_DIR", str(directory / "artifacts")))
+        for left in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                left.kill()
+        return len(found)
+
+    # Both
+
+    def end(self, directory: Path, *, kill: bool = False) -> None:
+        """Ask the directory's process to end (SIGTERM), or end it."""
+        process.end(directory, signal.SIGKILL if kill else signal.SIGTERM)
+
+    def is_alive(self, directory: Path) -> bool:
+        return process.presence(directory) is Presence.ALIVE
+
+    def identity(self, directory: Path) -> ProcessId | None:
+        return process.identity(directory)
+
+    def remove(self, directory: Path) -> None:
+        """Remove the directory of a process that has ended. Raises OSError."""
+        if directory.exists():
+            shutil.rmtree(directory)
+
+
+def _last_line(path: Path) -> str:
+    try:
+        lines = path.read_text(errors="replace").strip().splitlines()
+    except FileNotFoundError:
+        return ""
+    return lines[-1] if lines else ""
