@@ -1,0 +1,1 @@
+"""The command line: a file a verb, and what they share to read, show and fail."""

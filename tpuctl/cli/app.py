@@ -1,0 +1,38 @@
+"""The command tree: which verbs there are."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tpuctl.cli import attach, cancel, create, delete, describe, down, logs, run, serve, status, up, version
+from tpuctl.cli import list as list_verb
+
+EPILOG = """Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 not allowed, 5 quota or capacity;
+a job's own exit status passes through."""
+
+app = typer.Typer(
+    name="tpuctl",
+    help="A Cloud TPU on your own machine: slices of emulated chips that run real JAX programs.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: importing the rich one takes longer than all else
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Version = Annotated[bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)]
+
+
+@app.callback(invoke_without_command=True)
+def root(context: typer.Context, show_version: Version = False) -> None:
+    if show_version:
+        version.print_version()
+        raise typer.Exit
+
+
+for verb in (run, create, delete, list_verb, describe, cancel):
+    app.add_typer(verb.app, name=verb.__name__.rpartition(".")[2])
+for command in (status.status, logs.logs, attach.attach, up.up, down.down, serve.serve, version.version):
+    app.command()(command)

@@ -1,0 +1,38 @@
+"""tpuctl cancel: jobs that are queued or running."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from tpuctl.cli import complete
+from tpuctl.cli.options import Wait
+
+POLL_SECONDS = 0.1
+
+app = typer.Typer(help="Cancel a job.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job.", autocompletion=complete.running_jobs)]
+
+
+@app.command("job")
+def cancel_job(name: Name, wait: Wait = True) -> None:
+    """End a job: SIGTERM to its processes, SIGKILL five seconds later to those that are left."""
+    from tpuctl.cli import terminal
+    from tpuctl.cli.plane import connect
+    from tpuctl.cli.steps import step
+
+    with connect() as client:
+        job = client.get_job(name)
+        if job.state.ended:
+            terminal.say(f"Job {name} has ended already: {job.state}")
+            return
+        client.cancel_job(name)
+        if not wait:
+            terminal.say(f"Job {name} is being cancelled")
+            return
+        with step(f"Cancelling job {name}", f"Job {name} is cancelled"):
+            while not client.get_job(name).state.ended:
+                time.sleep(POLL_SECONDS)

@@ -1,0 +1,54 @@
+"""Names for the shell's Tab: asked of the running control plane, quickly, and without a word when there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tpuctl.zoo.catalogue import MODELS
+
+TIMEOUT_SECONDS = 0.15
+
+
+def slices(incomplete: str) -> list[str]:
+    return _starting(incomplete, (_last(node["name"]) for node in _ask("/locations/-/nodes", "nodes", version="v2")))
+
+
+def jobs(incomplete: str) -> list[str]:
+    return _starting(incomplete, (job["name"] for job in _ask("/jobs", "jobs")))
+
+
+def running_jobs(incomplete: str) -> list[str]:
+    live = (job["name"] for job in _ask("/jobs", "jobs") if job["state"] in {"QUEUED", "RUNNING"})
+    return _starting(incomplete, live)
+
+
+def types(incomplete: str) -> list[str]:
+    from tpuctl.api.names import default_zone
+
+    known = _ask(f"/locations/{default_zone()}/acceleratorTypes", "acceleratorTypes", version="v2")
+    return _starting(incomplete, (row["type"] for row in known))
+
+
+def models(incomplete: str) -> list[str]:
+    return _starting(incomplete, MODELS)
+
+
+def _ask(path: str, field: str, version: str = "tpuctl/v1") -> list[Any]:
+    from tpuctl.api.errors import ApiError
+    from tpuctl.api.names import default_project
+    from tpuctl.cli import reader
+
+    try:
+        answer = reader.get(f"/{version}/projects/{default_project()}{path}", timeout_seconds=TIMEOUT_SECONDS)
+        return list(answer.get(field, []))
+    except (ApiError, reader.NotRunning):
+        return []
+
+
+def _starting(incomplete: str, names: Iterable[str]) -> list[str]:
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def _last(full_name: str) -> str:
+    return full_name.rpartition("/")[2]

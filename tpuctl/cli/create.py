@@ -1,0 +1,67 @@
+"""tpuctl create: slices and single devices."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from tpuctl.cli import complete
+from tpuctl.cli.options import Output, Wait, Zone
+from tpuctl.cli.output import Format
+
+RUNTIME_VERSION = "tpu-ubuntu2204-base"
+
+app = typer.Typer(help="Create a slice or a single device.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A name that no slice has yet.")]
+Type = Annotated[
+    str,
+    typer.Option("--type", "-t", metavar="TYPE", help="Accelerator type, such as v3-8.", autocompletion=complete.types),
+]
+
+
+class Device(StrEnum):
+    """Generations whose single device (one host: 4 chips, 8 cores) can be created by its short name."""
+
+    V2 = "v2"
+    V3 = "v3"
+
+
+@app.command("slice")
+def create_slice(name: Name, type: Type, zone: Zone = None, wait: Wait = True, output: Output = Format.TABLE) -> None:
+    """Create a slice."""
+    _create(name, type, zone, wait, output)
+
+
+@app.command("device")
+def create_device(
+    name: Name,
+    type: Annotated[Device, typer.Option("--type", "-t", help="Generation of the device.")],
+    zone: Zone = None,
+    wait: Wait = True,
+    output: Output = Format.TABLE,
+) -> None:
+    """Create a single device: one host with 4 chips, 8 cores."""
+    _create(name, f"{type}-8", zone, wait, output)
+
+
+def _create(name: str, accelerator_type: str, zone: str | None, wait: bool, output: Format) -> None:
+    from tpuctl.api.nodes import Node
+    from tpuctl.cli.output import show_data
+    from tpuctl.cli.plane import connect
+    from tpuctl.cli.steps import report, step
+
+    with connect() as client:
+        started = time.monotonic()
+        spec = Node(accelerator_type=accelerator_type, runtime_version=RUNTIME_VERSION)
+        operation = client.create_node(name, spec, zone)
+        if wait:
+            with step(f"Creating slice {name} ({accelerator_type})", f"Slice {name} ({accelerator_type}) is READY"):
+                client.wait(operation)
+        else:
+            report(f"Slice {name} ({accelerator_type}) is being created", time.monotonic() - started)
+        if output.is_data:
+            show_data(client.get_node(name, zone).to_json(), output)

@@ -1,0 +1,35 @@
+"""tpuctl delete: slices, with what is in their HBM."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tpuctl.cli import complete
+from tpuctl.cli.options import Wait, Yes, Zone
+
+app = typer.Typer(help="Delete a slice.", no_args_is_help=True)
+
+Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of slices.", autocompletion=complete.slices)]
+
+
+@app.command("slice")
+def delete_slice(names: Names, zone: Zone = None, wait: Wait = True, yes: Yes = False) -> None:
+    """Delete slices. Asks first when it is run in a terminal."""
+    from tpuctl.cli import terminal
+    from tpuctl.cli.plane import connect
+    from tpuctl.cli.steps import step
+
+    with connect() as client:
+        for name in names:
+            node = client.get_node(name, zone)
+            question = f"Delete slice {name} ({node.accelerator_type}) and all that is in its HBM?"
+            if not yes and terminal.is_interactive() and not typer.confirm(question, err=True):
+                continue
+            operation = client.delete_node(name, zone)
+            if wait:
+                with step(f"Deleting slice {name}", f"Slice {name} is deleted"):
+                    client.wait(operation)
+            else:
+                terminal.say(f"Slice {name} is being deleted")

@@ -1,0 +1,91 @@
+"""How `tpuctl describe` looks."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tpuctl.cli import training
+from tpuctl.cli.bars import bar, share
+from tpuctl.cli.chip_picture import chip_picture
+from tpuctl.cli.curve import curve
+from tpuctl.cli.output import STATE_COLOURS
+from tpuctl.cli.units import UNKNOWN, bytes_text, seconds_text, share_text
+
+SIMULATED = ("  simulated", "dim")
+
+
+def slice_view(found: dict[str, Any], wide: bool = False) -> RenderableType:
+    """A slice: ``found`` is the answer of /tpuctl/v1/…/slices/N."""
+    used, limit = found.get("hbmBytesInUse"), found.get("hbmBytesLimit")
+    busy = found.get("mxuBusyShare")
+    state = found["state"]
+    fields: dict[str, RenderableType] = {
+        "Name": Text(found["name"], style="bold"),
+        "State": Text.assemble((state, STATE_COLOURS.get(state, "")), f"  {found.get('health') or ''}"),
+        "Type": f"{found['type']}  {found['chips']} chips, {found['cores']} cores",
+        "Zone": found["zone"],
+        "Endpoint": f"{found.get('endpoint') or UNKNOWN}",
+        "Job": found.get("job") or UNKNOWN,
+        "HBM": Text.assemble(bar(share(used, limit), 20), f" {bytes_text(used)} of {bytes_text(limit)}"),
+        "MXU busy": Text.assemble(bar(busy, 20), f" {share_text(busy)}", SIMULATED),
+        "Programs run": str(found.get("programsRun", UNKNOWN)),
+        "Device time": Text.assemble(seconds_text(found.get("deviceSeconds")), SIMULATED),
+    }
+    if found.get("healthDescription"):
+        fields["Health"] = found["healthDescription"]
+    if wide:
+        fields |= {"Socket": found["socket"], "Folder": found["directory"], "Pid": str(found.get("pid", UNKNOWN))}
+    attach = Text.assemble("Use it: ", (f'eval "$(tpuctl attach {found["name"]})"', "cyan"))
+    return Group(_fields(fields), "", chip_picture(found["type"], found.get("perCore", [])), "", attach)
+
+
+def job_view(job: dict[str, Any], wide: bool = False) -> RenderableType:
+    """A job: ``job`` is the answer of /tpuctl/v1/…/jobs/J."""
+    metrics = job.get("metrics") or {}
+    rows = job.get("metricsTail") or []
+    place = training.position(metrics)
+    state = job["state"]
+    fields: dict[str, RenderableType] = {
+        "Name": Text(job["name"], style="bold"),
+        "State": Text(state, style=STATE_COLOURS.get(state, "")),
+        "Exit code": str(job.get("exitCode", UNKNOWN)),
+        "Slice": f"{job['slice']}  {job['acceleratorType']}",
+        "Command": shlex.join(job["command"]),
+        "Host time": seconds_text(job.get("hostSeconds")),
+        "Device time": Text.assemble(seconds_text(job.get("deviceSeconds")), SIMULATED),
+    }
+    if job.get("error"):
+        fields["Error"] = Text(job["error"].get("message", ""), style="red")
+    if str(place):
+        fields["Progress"] = Text.assemble(bar(place.share, 20), f" {place}")
+        fields["Step, host"] = seconds_text(training.host_step_seconds(rows))
+        fields["Step, device"] = Text.assemble(seconds_text(training.device_step_seconds(job)), SIMULATED)
+    fields |= {name: f"{value:.4g}" for name, value in training.scalars(metrics).items()}
+    if job.get("artifacts"):
+        fields["Artifacts"] = "\n".join(job["artifacts"])
+    if wide:
+        fields |= {
+            "Working folder": job["workingDirectory"],
+            "Folder": job.get("directory") or UNKNOWN,
+            "Pid": str(job.get("pid", UNKNOWN)),
+            "Created": job["createTime"],
+            "Started": job.get("startTime") or UNKNOWN,
+            "Ended": job.get("endTime") or UNKNOWN,
+        }
+    losses = [scalars["loss"] for scalars in map(training.scalars, rows) if "loss" in scalars]
+    plot = curve(losses, title="loss")
+    return Group(_fields(fields), *([""] if plot else []), *(Text(line, style="cyan") for line in plot))
+
+
+def _fields(fields: dict[str, RenderableType]) -> Table:
+    table = Table.grid(padding=(0, 3, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in fields.items():
+        table.add_row(name, value)
+    return table

@@ -1,0 +1,90 @@
+"""The process's outermost boundary: run the command line, and say in one or two lines what went wrong."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from typing import NamedTuple
+
+import typer
+
+from tpuctl.cli import exit_codes, not_found
+from tpuctl.cli.problems import Problem
+
+DEBUG = "TPUCTL_DEBUG"
+
+
+class Failure(NamedTuple):
+    message: str
+    hint: str
+    exit_code: int
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run ``tpuctl`` with ``arguments`` (the process's own by default) and return its exit code."""
+    from tpuctl.cli.app import app
+
+    try:
+        status = app(arguments, prog_name="tpuctl", standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        print("\ntpuctl: interrupted", file=sys.stderr)
+        return exit_codes.INTERRUPTED
+    except BrokenPipeError:
+        _silence(sys.stdout)
+        return exit_codes.FAILED
+    except Exception as error:
+        if os.environ.get(DEBUG):
+            raise
+        if (help_text := _asked_for_help(error)) is not None:
+            print(help_text, file=sys.stderr)
+            return exit_codes.USAGE
+        failure = explain(error)
+        print(f"tpuctl: {failure.message}", file=sys.stderr)
+        if failure.hint:
+            print(f"  {failure.hint}", file=sys.stderr)
+        return failure.exit_code
+    return status if isinstance(status, int) else exit_codes.DONE
+
+
+def explain(error: Exception) -> Failure:
+    """What to tell the user about an exception, and what to exit with."""
+    from tpuctl.api.errors import ApiError, NotFound
+
+    match error:
+        case Problem():
+            failure = Failure(error.message, error.hint, error.exit_code)
+        case typer.TyperException():
+            failure = _of_usage(error)
+        case OSError(errno=errno.ENOSPC):
+            failure = Failure(f"the disk is full: {error}", "free some space and try again", exit_codes.FAILED)
+        case OSError():
+            failure = Failure(str(error), "", exit_codes.FAILED)
+        case NotFound():
+            failure = Failure(*not_found.explain(error), exit_codes.NOT_FOUND)
+        case ApiError():
+            message, _, hint = error.message.partition("\n")
+            failure = Failure(message, hint, exit_codes.of_rpc_code(error.code))
+        case _:
+            hint = f"this is a bug in tpuctl; {DEBUG}=1 shows where it comes from"
+            failure = Failure(f"unexpected {type(error).__name__}: {error}", hint, exit_codes.FAILED)
+    return failure
+
+
+def _asked_for_help(error: Exception) -> str | None:
+    """The help text, if the error is that a group of commands was called without one."""
+    context = getattr(error, "ctx", None)
+    return str(error) if context is not None and str(error) == context.get_help() else None
+
+
+def _of_usage(error: typer.TyperException) -> Failure:
+    message = error.format_message().strip().rstrip(".").replace("Value error, ", "")
+    message = message[:1].lower() + message[1:]
+    context = getattr(error, "ctx", None)
+    hint = f"see `{context.command_path} --help`" if context is not None else ""
+    return Failure(message, hint, error.exit_code)
+
+
+def _silence(stream: object) -> None:
+    """Keep the interpreter from complaining, at its end, that nobody reads our output any more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

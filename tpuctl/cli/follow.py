@@ -1,0 +1,78 @@
+"""Follow a job to its end: its output as it is, and below it, in a terminal, its progress."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+from tpuctl.cli import terminal
+from tpuctl.cli.job_progress import JobProgress
+
+if TYPE_CHECKING:
+    from tpuctl.api.jobs import Job, JobEvent
+    from tpuctl.client import Client
+
+
+class Detached(Exception):
+    """The user has left the job to itself."""
+
+
+def follow(client: Client, job: Job, script_output: TextIO) -> tuple[Job, list[float]]:
+    """Show ``job`` until it has ended; return it as it ended, and the losses it logged.
+
+    Ctrl-C asks whether to detach (raises Detached), to cancel, or to go on; a second one cancels.
+    """
+    follower = _Follower(script_output)
+    while True:
+        try:
+            with follower.progress:
+                for event in client.watch_job(job.name, follower.offset):
+                    follower.see(event)
+            return client.get_job(job.name), follower.progress.losses
+        except KeyboardInterrupt:
+            _ask(client, job.name)
+
+
+class _Follower:
+    """Where a watch has got to, so that it can be taken up again."""
+
+    def __init__(self, script_output: TextIO) -> None:
+        self.script_output = script_output
+        self.progress = JobProgress()
+        self.offset = 0
+
+    def see(self, event: JobEvent) -> None:
+        match event.type:
+            case "log":
+                self.offset = event.offset
+                with self.progress.paused(event.text):
+                    stream = self.script_output if event.stream == "stdout" else sys.stderr
+                    stream.write(event.text)
+                    stream.flush()
+            case "metrics":
+                self.progress.metrics(event.values)
+            case "progress":
+                self.progress.provisioning(event.message)
+            case "job":
+                self.progress.job(event.job)
+
+
+def _ask(client: Client, name: str) -> None:
+    """What Ctrl-C means: without a terminal to ask at, cancel."""
+    if terminal.is_interactive():
+        terminal.say("")
+        try:
+            answer = _choice(f"Job {name}: [d]etach, [c]ancel, or Enter to go on? ")
+        except (KeyboardInterrupt, EOFError):
+            answer = "c"
+        if answer.startswith("d"):
+            raise Detached
+        if not answer.startswith("c"):
+            return
+    terminal.say(f"\nCancelling job {name}")
+    client.cancel_job(name)
+
+
+def _choice(question: str) -> str:
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower()

@@ -1,0 +1,125 @@
+"""The live part of a job's display: a spinner while its slice is made, then bars drawn from its metrics.
+
+It shows only in a terminal. Whatever the script prints goes above it, untouched.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from tpuctl.cli import steps, terminal, training
+from tpuctl.cli.bars import bar
+from tpuctl.cli.units import seconds_text
+
+if TYPE_CHECKING:
+    from tpuctl.api.jobs import Job
+
+REFRESH_PER_SECOND = 8
+BAR_WIDTH = 28
+RECENT_ROWS = 2
+
+
+class JobProgress:
+    """A region below the script's output. Use it as a context; ``losses`` holds the losses seen so far."""
+
+    def __init__(self) -> None:
+        self.losses: list[float] = []
+        self._console = terminal.stderr()
+        self._live: Live | None = None
+        self._shown: RenderableType | None = None
+        self._doing = ""
+        self._doing_since = time.monotonic()
+        self._rows: list[Mapping[str, float]] = []
+        self._line_open = False
+
+    def __enter__(self) -> Self:
+        self._draw()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._erase()
+
+    @contextmanager
+    def paused(self, text: str) -> Iterator[None]:
+        """Make room for ``text``, a piece of output; the region comes back when its line has ended."""
+        self._erase()
+        yield
+        self._line_open = not text.endswith("\n")
+        self._draw()
+
+    def provisioning(self, message: str) -> None:
+        """The control plane is doing something for the job; what it did before is done."""
+        self._finish_step()
+        self._doing, self._doing_since = message, time.monotonic()
+        self._show(Spinner("dots", Text(message)))
+
+    def job(self, job: Job) -> None:
+        """The job has changed: once it runs, provisioning is over."""
+        if job.state != "QUEUED":
+            self._finish_step()
+
+    def metrics(self, row: Mapping[str, float]) -> None:
+        """The script has logged a row."""
+        values = training.scalars(row)
+        if "loss" in values and math.isfinite(values["loss"]):
+            self.losses.append(values["loss"])
+        self._rows = [*self._rows[-RECENT_ROWS + 1 :], row]
+        self._show(_bars(row, values, training.host_step_seconds(self._rows)))
+
+    def _finish_step(self) -> None:
+        if not self._doing:
+            return
+        self._erase()
+        steps.report(self._doing, time.monotonic() - self._doing_since)
+        self._doing = ""
+        self._shown = None
+
+    def _show(self, region: RenderableType) -> None:
+        self._shown = region
+        if self._live is not None:
+            self._live.update(region)
+        else:
+            self._draw()
+
+    def _draw(self) -> None:
+        if self._shown is None or self._line_open or self._live is not None or not self._console.is_terminal:
+            return
+        self._live = Live(
+            self._shown,
+            console=self._console,
+            refresh_per_second=REFRESH_PER_SECOND,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._live.start(refresh=True)
+
+    def _erase(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+def _bars(row: Mapping[str, float], values: Mapping[str, float], step_seconds: float | None) -> RenderableType:
+    """Two bars, epochs and steps of this epoch, and the metrics behind them."""
+    place = training.position(row)
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    if place.epochs:
+        grid.add_row("epoch", bar(place.share, BAR_WIDTH), f"{place.epoch}/{place.epochs}")
+    if place.steps and place.step is not None:
+        pace = f"{place.step}/{place.steps}" + (f"  {seconds_text(step_seconds)} a step" if step_seconds else "")
+        grid.add_row("step", bar(place.step / place.steps, BAR_WIDTH), pace)
+    numbers = Text()
+    for name, value in values.items():
+        numbers.append(f"{name} ", style="dim").append(f"{value:.4g}   ")
+    return Group(grid, numbers)

@@ -1,0 +1,66 @@
+"""What is said of a job when it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tpuctl.cli import terminal, training
+from tpuctl.cli.curve import curve
+from tpuctl.cli.units import seconds_text
+
+if TYPE_CHECKING:
+    from tpuctl.api.jobs import Job
+
+MAX_CURVE_COLUMNS = 72
+
+
+def report(job: Job, losses: Sequence[float]) -> None:
+    """Draw the loss, and say how the job ended and where its artifacts are; on stderr."""
+    from rich.text import Text
+
+    console = terminal.stderr()
+    width = min(MAX_CURVE_COLUMNS, max(console.width - 16, 20))
+    for line in curve(losses, width=width, title="loss", x_label=f"{len(losses)} points over the training"):
+        console.print(Text(line, style="cyan"))
+    for artifact in job.artifacts:
+        console.print(Text(f"  {artifact}"))
+    console.print(_ending(job))
+    if job.error and job.error.message:
+        console.print(Text(f"  {job.error.message}"))
+    if job.ephemeral_slice and job.keep_slice:
+        console.print(Text(f"Slice {job.slice} is kept. Delete it: tpuctl delete slice {job.slice}"))
+
+
+def final_object(job: Job) -> dict[str, Any]:
+    """The one object that `run job -o json` prints."""
+    return {
+        "name": job.name,
+        "state": str(job.state),
+        "exitCode": job.exit_code,
+        "slice": job.slice,
+        "metrics": training.scalars(job.metrics) | _place(job),
+        "artifacts": job.artifacts,
+        "hostSeconds": job.host_seconds,
+        "deviceSeconds": job.device_seconds,
+    }
+
+
+def _place(job: Job) -> dict[str, float]:
+    return {name: job.metrics[name] for name in training.POSITION_FIELDS if name in job.metrics}
+
+
+def _ending(job: Job) -> Any:
+    from rich.text import Text
+
+    host, device = seconds_text(job.host_seconds), seconds_text(job.device_seconds)
+    match job.state:
+        case "SUCCEEDED":
+            return Text.assemble(
+                ("✓ ", "green"), f"Job {job.name} succeeded: {host} on this host, {device} of device time (simulated)"
+            )
+        case "CANCELLED":
+            return Text.assemble(("✗ ", "yellow"), f"Job {job.name} was cancelled")
+    how = f"was killed by signal {job.signal}" if job.signal else f"failed with exit status {job.exit_code}"
+    how = how if job.exit_code is not None else "failed before it started"
+    return Text.assemble(("✗ ", "red"), f"Job {job.name} {how}")

@@ -1,0 +1,79 @@
+"""From the words after `run job` to a command: a reference model, a Python file, or a command as it is."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tpuctl.cli import exit_codes
+from tpuctl.cli.problems import Problem, did_you_mean
+from tpuctl.zoo.catalogue import MODELS, Model
+
+PLAIN_STEM = "job"
+
+
+class Launch(NamedTuple):
+    """What to run. ``stem`` begins the job's name; ``accelerator_type`` is what it asks for if the user doesn't."""
+
+    command: list[str]
+    stem: str
+    accelerator_type: str = "v3-8"
+
+
+def launch(words: Sequence[str]) -> Launch:
+    """The command that ``words`` mean. Raises Problem if it could not start: nothing is provisioned then."""
+    first, arguments = words[0], list(words[1:])
+    if first in MODELS:
+        return _model(first, MODELS[first], arguments)
+    if first.endswith(".py"):
+        return _script(Path(first), arguments)
+    if shutil.which(first) is None:
+        raise _unknown(first)
+    scripts = (Path(word) for word in arguments[:1] if first.startswith("python") and word.endswith(".py"))
+    for script in scripts:
+        _check_script(script)
+    return Launch(list(words), _stem(Path(arguments[0] if arguments and arguments[0].endswith(".py") else first)))
+
+
+def _model(name: str, model: Model, arguments: list[str]) -> Launch:
+    for option in (argument.partition("=")[0] for argument in arguments if argument.startswith("-")):
+        if option not in model.options:
+            nearest = did_you_mean(option, model.options) or f"it takes {', '.join(model.options)}"
+            raise Problem(f"{name} has no option {option}", nearest, exit_codes.USAGE)
+    _need(model.packages, "train", f"{name} needs")
+    return Launch([sys.executable, "-m", model.module, *arguments], name, model.accelerator_type)
+
+
+def _script(script: Path, arguments: list[str]) -> Launch:
+    _check_script(script)
+    _need(("jax",), "jax", "a job on a slice needs")
+    return Launch([sys.executable, str(script), *arguments], _stem(script))
+
+
+def _check_script(script: Path) -> None:
+    if not script.is_file():
+        here = script.parent.glob("*.py") if script.parent.is_dir() else ()
+        hint = did_you_mean(script.name, (path.name for path in here)) or f"the current folder is {Path.cwd()}"
+        raise Problem(f"script not found: {script}", hint, exit_codes.NOT_FOUND)
+
+
+def _need(packages: Sequence[str], extra: str, why: str) -> None:
+    missing = [package for package in packages if importlib.util.find_spec(package) is None]
+    if missing:
+        raise Problem(f"{why} {' and '.join(missing)}", f"pip install 'tpuctl[{extra}]'")
+
+
+def _unknown(first: str) -> Problem:
+    hint = did_you_mean(first, MODELS) or f"models: {', '.join(MODELS)}; or pass FILE.py, or `-- COMMAND ...`"
+    return Problem(f"{first!r} is neither a model, a Python file nor a command", hint, exit_codes.NOT_FOUND)
+
+
+def _stem(path: Path) -> str:
+    """A valid beginning of a job's name, made from a file's name."""
+    kept = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in path.stem.lower())
+    stem = kept.strip("-0123456789")[:40].rstrip("-")
+    return stem or PLAIN_STEM

@@ -1,0 +1,148 @@
+"""tpuctl list: slices, jobs and accelerator types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from tpuctl.cli.options import Output, Watch
+from tpuctl.cli.output import Column, Format, Resource, short_name, show_list
+from tpuctl.cli.units import UNKNOWN, age_text, bytes_text, seconds_text
+
+app = typer.Typer(help="List slices, jobs or accelerator types.", no_args_is_help=True)
+
+OneZone = Annotated[str, typer.Option("--zone", metavar="ZONE", help="Only this zone.", show_default="all zones")]
+ALL_ZONES = "-"
+
+
+def endpoint(node: Resource) -> str:
+    """Where a slice's device link is: the address of its worker 0."""
+    endpoints = node.get("networkEndpoints") or []
+    return f"{endpoints[0]['ipAddress']}:{endpoints[0]['port']}" if endpoints else UNKNOWN
+
+
+def zone(node: Resource) -> str:
+    return str(node["name"].split("/")[3])
+
+
+def topology(node: Resource) -> str:
+    return str(node.get("acceleratorConfig", {}).get("topology", UNKNOWN))
+
+
+def field(name: str) -> Callable[[Resource], str]:
+    return lambda resource: str(resource.get(name, UNKNOWN))
+
+
+SLICE_COLUMNS = (
+    Column("NAME", short_name),
+    Column("ZONE", zone),
+    Column("TYPE", field("acceleratorType")),
+    Column("TOPOLOGY", topology, wide=True),
+    Column("STATE", field("state")),
+    Column("HEALTH", field("health")),
+    Column("ENDPOINT", endpoint),
+    Column("AGE", lambda node: age_text(node.get("createTime"))),
+    Column("RUNTIME VERSION", field("runtimeVersion"), wide=True),
+    Column("CREATED", field("createTime"), wide=True),
+)
+
+JOB_COLUMNS = (
+    Column("NAME", field("name")),
+    Column("STATE", field("state")),
+    Column("EXIT", field("exitCode")),
+    Column("SLICE", field("slice")),
+    Column("TYPE", field("acceleratorType")),
+    Column("AGE", lambda job: age_text(job.get("createTime"))),
+    Column("HOST TIME", lambda job: seconds_text(job.get("hostSeconds"))),
+    Column("DEVICE TIME (SIMULATED)", lambda job: seconds_text(job.get("deviceSeconds")), wide=True),
+    Column("PID", field("pid"), wide=True),
+    Column("COMMAND", lambda job: " ".join(job["command"]), wide=True),
+)
+
+TYPE_COLUMNS = (
+    Column("TYPE", field("type")),
+    Column("TOPOLOGY", field("topology")),
+    Column("CHIPS", field("chips")),
+    Column("CORES", field("cores")),
+    Column("HBM", lambda row: bytes_text(row["hbmBytes"])),
+    Column("HBM A CORE", lambda row: bytes_text(row["hbmBytesPerCore"]), wide=True),
+    Column("DEVICE KIND", field("deviceKind"), wide=True),
+)
+
+
+class Listing(NamedTuple):
+    """What can be listed: where it is read, which field of the answer it is, and how it looks."""
+
+    path: str
+    field: str
+    columns: tuple[Column, ...]
+    empty: str
+
+
+SLICES = Listing(
+    "/v2/projects/{project}/locations/{zone}/nodes",
+    "nodes",
+    SLICE_COLUMNS,
+    "No slices. Create one: tpuctl create slice NAME --type v3-8",
+)
+JOBS = Listing("/tpuctl/v1/projects/{project}/jobs", "jobs", JOB_COLUMNS, "No jobs. Run one: tpuctl run job mnist")
+TYPES = Listing(
+    "/v2/projects/{project}/locations/{zone}/acceleratorTypes",
+    "acceleratorTypes",
+    TYPE_COLUMNS,
+    "No accelerator types.",
+)
+
+
+@app.command("slices")
+def list_slices(zone: OneZone = ALL_ZONES, output: Output = Format.TABLE, watch: Watch = False) -> None:
+    """List slices."""
+    _show(SLICES, output, watch, zone)
+
+
+@app.command("jobs")
+def list_jobs(output: Output = Format.TABLE, watch: Watch = False) -> None:
+    """List jobs, the newest last."""
+    _show(JOBS, output, watch)
+
+
+@app.command("types")
+def list_types(output: Output = Format.TABLE) -> None:
+    """List accelerator types."""
+    from tpuctl.api.names import default_zone
+
+    rows = [_with_hardware(row) for row in _read(TYPES, default_zone())]
+    show_list(rows, TYPES.columns, output, TYPES.empty)
+
+
+def _show(what: Listing, output: Format, watch: bool, zone: str = ALL_ZONES) -> None:
+    from tpuctl.cli.watch import repeat
+
+    repeat(lambda: show_list(_read(what, zone), what.columns, output, what.empty), watch)
+
+
+def _read(what: Listing, zone: str) -> list[Resource]:
+    from tpuctl.api.names import default_project
+    from tpuctl.cli.reader import read
+
+    answer: dict[str, Any] = read(what.path.format(project=default_project(), zone=zone))
+    return answer.get(what.field) or []
+
+
+def _with_hardware(row: Resource) -> Resource:
+    """An accelerator type with the size of its slice."""
+    from backend.hardware.accelerator_types import accelerator_type
+
+    known = accelerator_type(row["type"])
+    hbm_bytes = known.generation.hbm_bytes_per_core
+    return row | {
+        "topology": known.topology,
+        "chips": math.prod(known.shape),
+        "cores": known.num_cores,
+        "hbmBytes": known.num_cores * hbm_bytes,
+        "hbmBytesPerCore": hbm_bytes,
+        "deviceKind": known.generation.device_kind,
+    }

