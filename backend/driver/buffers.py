@@ -1,0 +1,240 @@
+"""What is a jax.Array's memory on a core? PJRT buffers, and their way to the slice and back."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any
+
+import numpy as np
+
+from backend.driver import abi, handles
+from backend.driver.devices import Memory
+from backend.driver.events import READY, ready_event
+from backend.driver.session import Session
+from backend.driver.slots import slot
+from backend.driver.structs import STRUCTS
+from backend.errors import FailedPrecondition, ResourceExhausted, Unimplemented
+from backend.link.dtypes import DTYPES
+from backend.link.messages import Copy, Put
+
+_TYPES = {index: DTYPES[name] for index, name in enumerate(abi.BUFFER_TYPES) if name in DTYPES}
+TYPE_NUMBERS = {dtype: index for index, dtype in _TYPES.items()}
+_TILED, _STRIDES = 0, 1
+
+
+class Buffer:
+    """One core's buffer on the slice, ready after the operation ``sequence``."""
+
+    __slots__ = ("c_dims", "deleted", "dtype", "memory", "number", "sequence", "session", "shape")
+
+    def __init__(
+        self, number: int, memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], sequence: int
+    ) -> None:
+        self.number = number
+        self.memory = memory
+        self.session: Session = memory.device.session
+        self.shape = shape
+        self.dtype = dtype
+        self.sequence = sequence
+        self.deleted = False
+        self.c_dims: Any = None
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def dims(self) -> tuple[int, int]:
+        """Address and length of the dimensions."""
+        if self.c_dims is None:
+            self.c_dims = (ctypes.c_int64 * max(1, len(self.shape)))(*self.shape)
+        return ctypes.addressof(self.c_dims), len(self.shape)
+
+    def require_alive(self) -> None:
+        """Raises FailedPrecondition if the buffer was deleted or donated."""
+        if self.deleted:
+            raise FailedPrecondition("the buffer has been deleted or donated")
+
+    def delete(self) -> None:
+        if not self.deleted:
+            self.deleted = True
+            self.session.release(self.number)
+
+    dropped = delete
+
+
+def host_array(address: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, dtype: np.dtype[Any]) -> Any:
+    """The host memory at ``address`` as an array; ``strides`` in bytes, None for row-major."""
+    if strides is None:
+        size = math.prod(shape) * dtype.itemsize
+        return np.ndarray(shape, dtype, (ctypes.c_char * size).from_address(address))
+    reach = [stride * (dim - 1) for stride, dim in zip(strides, shape, strict=True)]
+    below = sum(min(0, step) for step in reach)
+    size = sum(max(0, step) for step in reach) + dtype.itemsize - below
+    return np.ndarray(shape, dtype, (ctypes.c_char * size).from_address(address + below), -below, strides)
+
+
+@slot("PJRT_Client_BufferFromHostBuffer")
+def _from_host(args: Any) -> None:
+    handles.sweep()
+    dtype = _dtype(args.type)
+    shape = _int64s(args.dims, args.num_dims)
+    strides = _int64s(args.byte_strides, args.num_byte_strides) if args.num_byte_strides else None
+    memory = handles.resolve(args.memory) if args.memory else handles.resolve(args.device).memories[0]
+    size = math.prod(shape) * dtype.itemsize
+    address, source = args.data, None
+    if size and strides is not None:
+        source = np.ascontiguousarray(host_array(address, shape, strides, dtype))
+        address = source.ctypes.data
+    args.buffer = handles.new(upload(memory, shape, dtype, address if size else 0))
+    args.done_with_host_buffer = READY
+
+
+def upload(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], address: int) -> Buffer:
+    """A new buffer with the row-major data at ``address``, which is free again at return. Raises TpuError."""
+    session = memory.device.session
+    size = math.prod(shape) * dtype.itemsize
+    if memory.kind == "device" and size > session.welcome.hbm_bytes:
+        raise ResourceExhausted(
+            f"Attempting to allocate {size} bytes for a {dtype}{list(shape)} buffer on core {memory.device.core.id}. "
+            f"That was not possible. The core has {session.welcome.hbm_bytes} bytes of HBM."
+        )
+    number = session.new_numbers()
+    core, kind, name, dims = memory.device.core.id, memory.kind, dtype.name, list(shape)
+    sequence = session.upload(
+        lambda sequence, data: Put(sequence, number, core, kind, name, dims, data),  # type: ignore[arg-type]
+        number,
+        address,
+        size,
+    )
+    return Buffer(number, memory, shape, dtype, sequence)
+
+
+@slot("PJRT_Buffer_ToHostBuffer")
+def _to_host(args: Any) -> None:
+    buffer = handles.resolve(args.src)
+    if not args.dst:
+        args.dst_size = buffer.nbytes
+        return
+    buffer.require_alive()
+    order = _host_order(args.host_layout, len(buffer.shape)) if args.host_layout else None
+    if order is None:
+        sequence = buffer.session.download(buffer.number, args.dst, buffer.nbytes)
+    else:
+        staging = np.empty(buffer.shape, buffer.dtype)
+        target = host_array(args.dst, tuple(buffer.shape[axis] for axis in order), None, buffer.dtype)
+        sequence = buffer.session.download(
+            buffer.number, staging.ctypes.data, buffer.nbytes, lambda: np.copyto(target, staging.transpose(order))
+        )
+    args.event = ready_event(buffer.session, sequence)
+
+
+def _host_order(layout: int, rank: int) -> tuple[int, ...] | None:
+    """Major-to-minor order of the axes that the host wants; None if it is row-major. Raises Unimplemented."""
+    wanted = STRUCTS["PJRT_Buffer_MemoryLayout"].from_address(layout)
+    if wanted.type == _STRIDES:
+        raise Unimplemented("copying a buffer to the host with strides is not supported")
+    order = _int64s(wanted.u[2], wanted.u[3])[::-1]
+    return None if order == tuple(range(rank)) else order
+
+
+@slot("PJRT_Buffer_CopyToDevice")
+def _copy_to_device(args: Any) -> None:
+    args.dst_buffer = _copy(handles.resolve(args.buffer), handles.resolve(args.dst_device).memories[0])
+
+
+@slot("PJRT_Buffer_CopyToMemory")
+def _copy_to_memory(args: Any) -> None:
+    args.dst_buffer = _copy(handles.resolve(args.buffer), handles.resolve(args.dst_memory))
+
+
+def _copy(source: Buffer, memory: Memory) -> int:
+    source.require_alive()
+    session, number, core = source.session, source.session.new_numbers(), memory.device.core.id
+    sequence = session.submit(
+        lambda sequence: Copy(sequence, source.number, number, core, memory.kind)  # type: ignore[arg-type]
+    )
+    return handles.new(Buffer(number, memory, source.shape, source.dtype, sequence))
+
+
+@slot("PJRT_Buffer_Delete")
+def _delete(args: Any) -> None:
+    handles.resolve(args.buffer).delete()
+
+
+@slot("PJRT_Buffer_IsDeleted")
+def _is_deleted(args: Any) -> None:
+    args.is_deleted = handles.resolve(args.buffer).deleted
+
+
+@slot("PJRT_Buffer_ReadyEvent")
+def _ready_event(args: Any) -> None:
+    buffer = handles.resolve(args.buffer)
+    args.event = ready_event(buffer.session, buffer.sequence)
+
+
+@slot("PJRT_Buffer_ElementType")
+def _element_type(args: Any) -> None:
+    args.type = TYPE_NUMBERS[handles.resolve(args.buffer).dtype]
+
+
+@slot("PJRT_Buffer_Dimensions")
+def _dimensions(args: Any) -> None:
+    args.dims, args.num_dims = handles.resolve(args.buffer).dims
+
+
+@slot("PJRT_Buffer_UnpaddedDimensions")
+def _unpadded_dimensions(args: Any) -> None:
+    args.unpadded_dims, args.num_dims = handles.resolve(args.buffer).dims
+
+
+_no_dimensions = (ctypes.c_size_t * 1)()
+
+
+@slot("PJRT_Buffer_DynamicDimensionIndices")
+def _dynamic_dimensions(args: Any) -> None:
+    args.dynamic_dim_indices, args.num_dynamic_dims = ctypes.addressof(_no_dimensions), 0
+
+
+_layouts: dict[int, Any] = {}
+
+
+@slot("PJRT_Buffer_GetMemoryLayout")
+def _memory_layout(args: Any) -> None:
+    rank = len(handles.resolve(args.buffer).shape)
+    order = _layouts.setdefault(rank, (ctypes.c_int64 * max(1, rank))(*reversed(range(rank))))
+    tiled = STRUCTS["PJRT_Buffer_MemoryLayout_Tiled"]
+    args.layout.type = _TILED
+    args.layout.u[:] = (ctypes.sizeof(tiled), 0, ctypes.addressof(order), rank, 0, 0, 0)
+
+
+@slot("PJRT_Buffer_OnDeviceSizeInBytes")
+def _on_device_size(args: Any) -> None:
+    args.on_device_size_in_bytes = handles.resolve(args.buffer).nbytes
+
+
+@slot("PJRT_Buffer_Device")
+def _device(args: Any) -> None:
+    args.device = handles.resolve(args.buffer).memory.device.handle
+
+
+@slot("PJRT_Buffer_Memory")
+def _memory(args: Any) -> None:
+    args.memory = handles.resolve(args.buffer).memory.handle
+
+
+@slot("PJRT_Buffer_IsOnCpu")
+def _is_on_cpu(args: Any) -> None:
+    args.is_on_cpu = False
+
+
+def _dtype(number: int) -> np.dtype[Any]:
+    try:
+        return _TYPES[number]
+    except KeyError:
+        raise Unimplemented(f"element type {abi.BUFFER_TYPES[number]} is not supported on this device") from None
+
+
+def _int64s(address: int, count: int) -> tuple[int, ...]:
+    return tuple((ctypes.c_int64 * count).from_address(address)) if count else ()

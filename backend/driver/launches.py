@@ -1,0 +1,90 @@
+"""How does a program start? PJRT execution: handles in, an Execute message out, new buffers back at once."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from backend.driver import handles
+from backend.driver.buffers import Buffer
+from backend.driver.devices import Device
+from backend.driver.events import completion_event
+from backend.driver.executables import Executable
+from backend.driver.slots import slot
+from backend.driver.structs import STRUCTS
+from backend.errors import FailedPrecondition, Unimplemented
+from backend.link.messages import Execute
+
+
+class ExecuteContext(handles.Droppable):
+    """A PJRT_ExecuteContext, which carries nothing for this device."""
+
+
+@slot("PJRT_ExecuteContext_Create")
+def _create_context(args: Any) -> None:
+    args.context = handles.new(ExecuteContext())
+
+
+@slot("PJRT_LoadedExecutable_Execute")
+def _execute(args: Any) -> None:
+    handles.sweep()
+    executable: Executable = handles.resolve(args.executable)
+    if executable.deleted:
+        raise FailedPrecondition(f"the executable of {executable.compiled.name} has been deleted")
+    options = STRUCTS["PJRT_ExecuteOptions"].from_address(args.options)
+    if options.num_send_ops or options.num_recv_ops:
+        raise Unimplemented("host callbacks are not supported on this device")
+    arguments = _arguments(args.argument_lists, args.num_devices, args.num_args)
+    keep = _kept(options)
+    devices, cores = executable.devices, []
+    if args.execute_device:
+        devices = [handles.resolve(args.execute_device)]
+        cores = [devices[0].core.id]
+    session = executable.client.session
+    first = session.new_numbers(len(devices) * len(executable.result_types))
+    numbers = [buffer.number for buffer in arguments]
+    sequence = session.submit(lambda sequence: Execute(sequence, executable.number, numbers, first, cores, keep))
+    _mark_donated(executable, arguments, args.num_args, keep)
+    _give_results(args.output_lists, executable, devices, first, sequence)
+    if args.device_complete_events:
+        events = (ctypes.c_void_p * args.num_devices).from_address(args.device_complete_events)
+        for index in range(args.num_devices):
+            events[index] = completion_event(session, sequence)
+
+
+def _arguments(lists: int, num_devices: int, num_args: int) -> list[Buffer]:
+    """The argument buffers, device after device. Raises FailedPrecondition if one is deleted."""
+    if not num_args:
+        return []
+    rows = (ctypes.c_void_p * num_devices).from_address(lists)
+    row_type = ctypes.c_void_p * num_args
+    resolve = handles.resolve
+    buffers = [resolve(handle) for row in rows for handle in row_type.from_address(row)]
+    for buffer in buffers:
+        if buffer.deleted:
+            buffer.require_alive()
+    return buffers
+
+
+def _kept(options: Any) -> list[int]:
+    """Parameters that must not be donated in this call."""
+    count = options.num_non_donatable_input_indices
+    return list((ctypes.c_int64 * count).from_address(options.non_donatable_input_indices)) if count else []
+
+
+def _mark_donated(executable: Executable, arguments: list[Buffer], num_args: int, keep: list[int]) -> None:
+    if donated := executable.donated.difference(keep):
+        for index, buffer in enumerate(arguments):
+            if index % num_args in donated:
+                buffer.deleted = True
+
+
+def _give_results(lists: int, executable: Executable, devices: list[Device], number: int, sequence: int) -> None:
+    count = len(executable.result_types)
+    rows = (ctypes.c_void_p * len(devices)).from_address(lists)
+    for device, row in zip(devices, rows, strict=True):
+        outputs = (ctypes.c_void_p * count).from_address(row) if count else ()
+        memory = device.memories[0]
+        for index, (shape, dtype) in enumerate(executable.result_types):
+            outputs[index] = handles.new(Buffer(number, memory, shape, dtype, sequence))  # type: ignore[index]
+            number += 1

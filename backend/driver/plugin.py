@@ -1,0 +1,32 @@
+"""How does JAX get our devices? The plugin registers as platform ``tpu``, in the place of libtpu."""
+
+from __future__ import annotations
+
+import atexit
+from typing import Any
+
+import jax
+from jax._src import xla_bridge
+
+from backend.driver import client, table
+
+_PRIORITY = 500
+_EXIT_SECONDS = 5.0
+
+
+def register() -> None:
+    """Make the slice's devices JAX's default ones. Nothing is connected before JAX asks for devices."""
+    api = table.build()
+    xla_bridge._nonexperimental_plugins.add(client.PLATFORM)
+    xla_bridge.register_plugin(client.PLATFORM, priority=_PRIORITY, c_api=table.capsule(api))
+    atexit.register(_leave, api)
+
+
+def _leave(api: Any) -> None:
+    """Finish what has effects, then cut jaxlib off from Python."""
+    if client.clients:
+        jax.effects_barrier()
+    for each in client.clients:
+        each.session.drain(_EXIT_SECONDS)
+        each.session.close()
+    table.disconnect(api)

@@ -1,0 +1,357 @@
+"""How does the driver follow what its slice does? Operations go out and are numbered; the slice says how far it is.
+
+Whoever waits reads the socket itself. A collector thread reads only while callbacks are due and nobody waits.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import heapq
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from backend.driver import handles
+from backend.errors import TpuError, Unavailable, error_from_code
+from backend.link.arena import REGION_BYTES, REGIONS
+from backend.link.client import Connection
+from backend.link.messages import (
+    Answer,
+    Compile,
+    Compiled,
+    CoreMemory,
+    Done,
+    Failed,
+    Fetch,
+    Fetched,
+    MemoryStats,
+    Message,
+    Put,
+    Region,
+    RegionFree,
+    Release,
+    Reply,
+    Stage,
+    Telemetry,
+    Unload,
+)
+
+OPERATIONS_IN_FLIGHT = 64
+INLINE_BYTES = 16 << 10
+PIECE_BYTES = 4 << 20
+_RELEASES_AT_ONCE = 64
+_IDLE_SECONDS = 0.2
+_FOREVER = 3600.0
+
+
+@dataclass(frozen=True)
+class _Landing:
+    """Where fetched bytes go on the host, and which region they come through."""
+
+    address: int
+    size: int
+    region: Region | None
+    finish: Callable[[], None] | None
+
+
+class Session:
+    """The process's hold on a slice. All methods may be called from any thread."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.welcome = connection.welcome
+        self.done = 0
+        self.failures: dict[int, TpuError] = {}
+        self._connection = connection
+        self._broken: Unavailable | None = None
+        self._closed = False
+        self._next_number = 1
+        self._requests = itertools.count(1)
+        self._answers: dict[int, Answer] = {}
+        self._landings: dict[int, _Landing] = {}
+        self._released: list[int] = []
+        self._sent = 0
+        self._order = threading.Lock()
+        self._turn = threading.Condition()
+        self._somebody_reads = False
+        self._callbacks: list[tuple[int, int, Callable[[TpuError | None], None]]] = []
+        self._callback_numbers = itertools.count()
+        self._callbacks_due = threading.Event()
+        self._arena = connection.arena
+        self._regions = [Region(index * REGION_BYTES, REGION_BYTES) for index in range(REGIONS)] if self._arena else []
+        threading.Thread(target=self._collect, name="tpuctl-collector", daemon=True).start()
+        os.register_at_fork(after_in_child=connection.close)
+
+    # Operations
+
+    def new_numbers(self, count: int = 1) -> int:
+        """The first of ``count`` numbers that name nothing yet."""
+        with self._order:
+            first = self._next_number
+            self._next_number += count
+        return first
+
+    def submit(self, make: Callable[[int], Message]) -> int:
+        """Send the operation that ``make`` builds for its sequence number. Raises Unavailable."""
+        if self._sent - self.done >= OPERATIONS_IN_FLIGHT:
+            self.wait(self._sent - OPERATIONS_IN_FLIGHT + 1)
+        with self._order:
+            sequence = self._sent + 1
+            self._send(make(sequence))
+            self._sent = sequence
+        return sequence
+
+    def upload(self, make: Callable[[int, bytes | Region], Put], buffer: int, address: int, size: int) -> int:
+        """Copy ``size`` bytes at ``address`` to the slice as ``buffer``; ``make`` builds the Put. Raises Unavailable.
+
+        The host's memory is free again when this returns.
+        """
+        position = 0
+        while size - position > PIECE_BYTES:
+            self._send(Stage(buffer, size, self._package(address + position, PIECE_BYTES)))
+            position += PIECE_BYTES
+        data = self._package(address + position, size - position)
+        return self.submit(lambda sequence: make(sequence, data))
+
+    def download(self, buffer: int, address: int, size: int, finish: Callable[[], None] | None = None) -> int:
+        """Copy a buffer's ``size`` bytes to ``address``; ``finish`` runs when they are there. Raises Unavailable.
+
+        Returns the sequence number at which that is so.
+        """
+        position = 0
+        while True:
+            piece = min(size - position, PIECE_BYTES)
+            last = position + piece == size
+            sequence = self._fetch(buffer, position, piece, address + position, finish if last else None)
+            position += piece
+            if last:
+                return sequence
+
+    def release(self, buffer: int) -> None:
+        """The buffer is no longer used; the slice learns it with one of the next operations."""
+        self._released.append(buffer)
+        if len(self._released) >= _RELEASES_AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send the releases that have gathered. Raises Unavailable."""
+        with self._order:
+            self._flush()
+
+    def unload(self, executable: int) -> None:
+        """Raises Unavailable."""
+        with self._order:
+            self._send(Unload(executable))
+
+    def compile(self, executable: int, module: bytes, options: bytes) -> Compiled:
+        """Compile and load a module; wait for it. Raises TpuError."""
+        answer = self._ask(lambda request: Compile(request, executable, module, options))
+        assert isinstance(answer, Compiled)  # noqa: S101
+        return answer
+
+    def memory_stats(self, core: int) -> CoreMemory:
+        """The HBM of a core after all that was submitted before. Raises TpuError."""
+        handles.sweep()
+        answer = self._ask(lambda request: MemoryStats(request, core))
+        assert isinstance(answer, CoreMemory)  # noqa: S101
+        return answer
+
+    def close(self) -> None:
+        """Give the chips back."""
+        self._closed = True
+        self._connection.shut()
+        self._callbacks_due.set()
+
+    # Waiting
+
+    def is_done(self, sequence: int) -> bool:
+        """Whether the slice has executed the operation, or never will."""
+        if self.done >= sequence:
+            return True
+        self._read_until(lambda: self.done >= sequence, 0.0)
+        return self.done >= sequence or self._broken is not None
+
+    def wait(self, sequence: int, timeout: float = _FOREVER) -> bool:
+        """Wait for an operation; False if it is not done in time."""
+        return self._read_until(lambda: self.done >= sequence, timeout)
+
+    def drain(self, timeout: float) -> bool:
+        """Wait for all operations; False if they are not done in time."""
+        return self.wait(self._sent, timeout)
+
+    def error(self, sequence: int) -> TpuError | None:
+        """Why an operation failed, or None."""
+        if self.done < sequence and self._broken is not None:
+            return self._broken
+        return self.failures.get(sequence)
+
+    def when_done(self, sequence: int, callback: Callable[[TpuError | None], None], patience: float) -> None:
+        """Call back once an operation is done, with its error.
+
+        The call comes from this thread if that takes at most ``patience`` seconds, else from another one.
+        """
+        heapq.heappush(self._callbacks, (sequence, next(self._callback_numbers), callback))
+        if not self._read_until(lambda: self.done >= sequence, patience):
+            self._callbacks_due.set()
+        self._call_back()
+
+    # The other side of it
+
+    def _send(self, message: Message) -> None:
+        if self._broken is not None:
+            raise self._broken
+        if self._released and not isinstance(message, Stage):
+            self._flush()
+        try:
+            self._connection.send(message)
+        except Unavailable as error:
+            self._break(error)
+            raise
+
+    def _flush(self) -> None:
+        released, self._released = self._released, []
+        if released and self._broken is None:
+            self._connection.send(Release(released))
+
+    def _ask(self, make: Callable[[int], Message]) -> Answer:
+        request = next(self._requests)
+        with self._order:
+            self._send(make(request))
+        self._read_until(lambda: request in self._answers, _FOREVER)
+        if request not in self._answers:
+            raise self._broken or Unavailable("the slice runtime gave no answer")
+        answer = self._answers.pop(request)
+        if isinstance(answer, Failed):
+            raise error_from_code(answer.code, answer.message)
+        return answer
+
+    def _package(self, address: int, size: int) -> bytes | Region:
+        if self._arena is None or size <= INLINE_BYTES:
+            return ctypes.string_at(address, size)
+        region = self._take_region()
+        ctypes.memmove(_address(self._arena.view(region)), address, size)
+        return Region(region.offset, size)
+
+    def _fetch(self, buffer: int, offset: int, size: int, address: int, finish: Callable[[], None] | None) -> int:
+        region = self._take_region() if self._arena is not None and size > INLINE_BYTES else None
+
+        def make(sequence: int) -> Fetch:
+            self._landings[sequence] = _Landing(address, size, region, finish)
+            return Fetch(sequence, buffer, offset, size, Region(region.offset, size) if region else None)
+
+        return self.submit(make)
+
+    def _take_region(self) -> Region:
+        while True:
+            try:
+                return self._regions.pop()
+            except IndexError:
+                self._read_until(lambda: bool(self._regions), _FOREVER)
+            if self._broken is not None:
+                raise self._broken
+
+    def _read_until(self, reached: Callable[[], bool], timeout: float) -> bool:
+        """Read, or let another thread read, until ``reached``. False when time is up or the slice is gone."""
+        deadline = time.monotonic() + timeout
+        while not reached():
+            if self._broken is not None:
+                return False
+            with self._turn:
+                if self._somebody_reads:
+                    left = deadline - time.monotonic()
+                    if left <= 0:
+                        return False
+                    self._turn.wait(left)
+                    continue
+                self._somebody_reads = True
+            try:
+                left = max(0.0, deadline - time.monotonic())
+                replies = self._read(left)
+            finally:
+                with self._turn:
+                    self._somebody_reads = False
+                    self._turn.notify_all()
+            self._call_back()
+            if not replies and not reached() and time.monotonic() >= deadline:
+                return False
+        return True
+
+    def _read(self, timeout: float) -> bool:
+        try:
+            replies = self._connection.receive(timeout)
+        except TpuError as error:
+            self._break(error if isinstance(error, Unavailable) else Unavailable(error.message))
+            return False
+        for reply in replies:
+            self._take(reply)
+        return bool(replies)
+
+    def _take(self, reply: Reply) -> None:
+        match reply:
+            case Done(through=through, failures=failures):
+                for failure in failures:
+                    self.failures[failure.sequence] = error_from_code(failure.code, failure.message)
+                    self._give_up_landing(failure.sequence)
+                self.done = through
+            case Fetched(sequence=sequence, data=data):
+                self._land(self._landings.pop(sequence), data)
+            case RegionFree(offset=offset):
+                self._regions.append(Region(offset, REGION_BYTES))
+            case Compiled() | Failed() | CoreMemory() | Telemetry():
+                self._answers[reply.request] = reply
+
+    def _land(self, landing: _Landing, data: bytes) -> None:
+        if landing.region is None:
+            ctypes.memmove(landing.address, data, landing.size)
+        elif self._arena is not None:
+            ctypes.memmove(landing.address, _address(self._arena.view(landing.region)), landing.size)
+            self._regions.append(landing.region)
+        if landing.finish is not None:
+            landing.finish()
+
+    def _give_up_landing(self, sequence: int) -> None:
+        landing = self._landings.pop(sequence, None)
+        if landing is not None and landing.region is not None:
+            self._regions.append(landing.region)
+
+    def _call_back(self) -> None:
+        """Call the callbacks that are due. Never with a lock held: they may call into Python."""
+        while self._callbacks and (self._callbacks[0][0] <= self.done or self._broken is not None):
+            try:
+                sequence, _, callback = heapq.heappop(self._callbacks)
+            except IndexError:
+                return
+            if sequence > self.done and self._broken is None:
+                heapq.heappush(self._callbacks, (sequence, next(self._callback_numbers), callback))
+                return
+            callback(self.error(sequence))
+
+    def _break(self, error: Unavailable) -> None:
+        if self._broken is None:
+            name = self.welcome.name
+            self._broken = Unavailable(
+                f'slice "{name}" has ended while this process was using it ({error.message}); '
+                "see `tpuctl list slices` and start again on a slice that is READY"
+            )
+        self._callbacks_due.set()
+
+    def _collect(self) -> None:
+        """The collector thread: serve callbacks that nobody waits for, and pass on what was destroyed."""
+        while not self._closed and self._broken is None:
+            self._callbacks_due.wait(_IDLE_SECONDS)
+            self._callbacks_due.clear()
+            while self._callbacks and self._broken is None:
+                self._read_until(lambda: not self._callbacks, _IDLE_SECONDS)
+            handles.sweep()
+            if self._released and not self._closed and self._broken is None:
+                try:
+                    self.flush()
+                except Unavailable as error:
+                    self._break(error)
+        self._call_back()
+
+
+def _address(memory: memoryview) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))

@@ -1,0 +1,254 @@
+"""What can be said on the device link? One struct a message, requests and replies each a tagged union.
+
+Every operation that the launch queue executes carries ``sequence``, numbered by the client from 1 without gaps; the
+runtime answers with ``Done(through)``, the last sequence number that has been executed. So an asynchronous operation
+needs no reply of its own. Questions carry ``request`` and are answered by a reply with the same number.
+Buffers and executables are named by numbers that the client chooses.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+VERSION = 1
+
+Memory = Literal["device", "pinned_host"]
+
+
+class Message(
+    msgspec.Struct,
+    frozen=True,
+    array_like=True,
+    forbid_unknown_fields=True,
+    gc=False,
+    tag=True,
+    tag_field="message_type",
+):
+    """Base of all messages: an array on the wire, its type's name first."""
+
+
+class Region(Message):
+    """Bulk data that lies in the connection's staging arena, ``size`` bytes from ``offset``."""
+
+    offset: int
+    size: int
+
+
+Data = bytes | Region
+
+
+class Hello(Message):
+    """First message of a client. ``job`` names its session; ``token`` is needed on TCP only."""
+
+    version: int
+    role: Literal["driver", "monitor"]
+    pid: int
+    job: str
+    token: str = ""
+
+
+class Compile(Message):
+    """Compile a StableHLO ``module`` (answered by Compiled or Failed) and keep it as ``executable``."""
+
+    request: int
+    executable: int
+    module: bytes
+    options: bytes
+
+
+class Execute(Message):
+    """Run a program. ``inputs`` holds its arguments core after core; results get the numbers from ``outputs`` on.
+
+    ``cores`` replaces the program's device assignment unless it is empty; ``keep`` are parameters not to donate.
+    """
+
+    sequence: int
+    executable: int
+    inputs: list[int]
+    outputs: int
+    cores: list[int]
+    keep: list[int]
+
+
+class Stage(Message):
+    """A part of the data of a buffer that is still to come by Put; the first part makes room for ``size`` bytes."""
+
+    buffer: int
+    size: int
+    data: Data
+
+
+class Put(Message):
+    """A new buffer from host data: what Stage messages brought, if any, and then ``data``."""
+
+    sequence: int
+    buffer: int
+    core: int
+    memory: Memory
+    dtype: str
+    shape: list[int]
+    data: Data
+
+
+class Fetch(Message):
+    """Copy ``size`` bytes of a buffer from ``offset`` on to the host: into ``region``, or inline without one."""
+
+    sequence: int
+    buffer: int
+    offset: int
+    size: int
+    region: Region | None
+
+
+class Copy(Message):
+    """A second buffer with the same contents on another core or in another memory."""
+
+    sequence: int
+    source: int
+    buffer: int
+    core: int
+    memory: Memory
+
+
+class Release(Message):
+    """The client no longer refers to these buffers."""
+
+    buffers: list[int]
+
+
+class Unload(Message):
+    """The client no longer refers to this executable."""
+
+    executable: int
+
+
+class MemoryStats(Message):
+    """How full is a core's HBM? Asked in launch order; answered by CoreMemory."""
+
+    request: int
+    core: int
+
+
+class Status(Message):
+    """What is the slice doing? Answered at once by Telemetry."""
+
+    request: int
+
+
+Request = Hello | Compile | Execute | Stage | Put | Fetch | Copy | Release | Unload | MemoryStats | Status
+
+
+class Core(Message):
+    """One TensorCore as the driver shows it: ``coords`` of its chip on the torus."""
+
+    id: int
+    coords: list[int]
+    core_on_chip: int
+    process_index: int
+
+
+class Welcome(Message):
+    """The connection stands. ``hbm_bytes`` is what programs may use of one core's HBM."""
+
+    version: int
+    name: str
+    type: str
+    device_kind: str
+    hbm_bytes: int
+    cores: list[Core]
+
+
+class Refused(Message):
+    """The connection does not stand, and ends."""
+
+    code: int
+    message: str
+
+
+class Failure(Message):
+    """An operation of the launch queue failed; ``code`` is a google.rpc.Code."""
+
+    sequence: int
+    code: int
+    message: str
+
+
+class Done(Message):
+    """Everything up to sequence number ``through`` has been executed, with these failures."""
+
+    through: int
+    failures: list[Failure]
+
+
+class RegionFree(Message):
+    """The runtime has read the staging region at ``offset``; it may be used again."""
+
+    offset: int
+
+
+class Fetched(Message):
+    """A Fetch's data; ``data`` is empty if it lies in the region that the Fetch named."""
+
+    sequence: int
+    data: bytes
+
+
+class Tensor(Message):
+    """Shape and numpy dtype name of one core's part."""
+
+    shape: list[int]
+    dtype: str
+
+
+class Compiled(Message):
+    """A program, as the driver shows it to JAX. Bytes and costs are those of one core."""
+
+    request: int
+    name: str
+    num_replicas: int
+    num_partitions: int
+    device_ids: list[int]
+    parameters: list[Tensor]
+    results: list[Tensor]
+    donated: list[int]
+    argument_bytes: int
+    output_bytes: int
+    alias_bytes: int
+    temp_bytes: int
+    code_bytes: int
+    flops: float
+    transcendentals: float
+    bytes_accessed: float
+    optimized_module: bytes
+
+
+class Failed(Message):
+    """A question could not be answered; ``code`` is a google.rpc.Code."""
+
+    request: int
+    code: int
+    message: str
+
+
+class CoreMemory(Message):
+    """HBM of one core, in bytes of padded tiles."""
+
+    request: int
+    bytes_in_use: int
+    peak_bytes: int
+    limit_bytes: int
+    allocations: int
+    largest_bytes: int
+
+
+class Telemetry(Message):
+    """The runtime's figures, by the names that ``status`` shows."""
+
+    request: int
+    values: dict[str, Any]
+
+
+Answer = Compiled | Failed | CoreMemory | Telemetry
+Reply = Welcome | Refused | Done | RegionFree | Fetched | Answer

@@ -1,0 +1,1 @@
+"""The slice runtime: the process in which a slice's chips live."""

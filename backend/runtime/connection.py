@@ -1,0 +1,231 @@
+"""What happens on one connection? The greeting, then messages until the client leaves or breaks the rules."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import logging
+import socket
+import struct
+import threading
+from concurrent.futures import Executor
+
+from backend.compiler.program import Program
+from backend.errors import FailedPrecondition, Internal, TpuError
+from backend.link.arena import Arena
+from backend.link.framing import (
+    FRAME_LIMIT,
+    GREETING_LIMIT,
+    EndOfStream,
+    FrameReader,
+    MalformedFrame,
+    frame,
+    request_reader,
+)
+from backend.link.messages import (
+    VERSION,
+    Compile,
+    Compiled,
+    Copy,
+    Data,
+    Execute,
+    Failed,
+    Fetch,
+    Hello,
+    MemoryStats,
+    Message,
+    Put,
+    Refused,
+    Region,
+    RegionFree,
+    Release,
+    Request,
+    Stage,
+    Status,
+    Telemetry,
+    Tensor,
+    Unload,
+)
+from backend.runtime.occupancy import Holder
+from backend.runtime.session import Session
+from backend.runtime.slice import Slice
+from backend.runtime.uploads import Uploads
+
+_log = logging.getLogger(__name__)
+_GREETING_SECONDS = 10.0
+_PEER_CREDENTIALS = struct.Struct("3i")
+
+
+class Connection:
+    """One client of the slice, served by one thread."""
+
+    def __init__(self, sock: socket.socket, chips: Slice, token: str | None, compiler: Executor) -> None:
+        """``token`` is what the client must know, None on a socket that only its owner can open."""
+        self._sock = sock
+        self._slice = chips
+        self._token = token
+        self._compiler = compiler
+        self._sending = threading.Lock()
+        self._reader: FrameReader[Request] = request_reader(sock)
+        self._arena: Arena | None = None
+
+    def serve(self) -> None:
+        """Talk until the connection ends. Only this client notices what goes wrong here."""
+        try:
+            with self._sock:
+                hello, rest = self._greeting()
+                self._admit(hello)
+                if hello.role == "driver":
+                    self._serve_driver(hello, rest)
+                else:
+                    self._send(self._slice.welcome())
+                    self._serve_monitor(rest)
+        except MalformedFrame as error:
+            _log.warning("connection ended: malformed frame", extra={"reason": str(error)})
+        except (EndOfStream, OSError):
+            return
+
+    def _greeting(self) -> tuple[Hello, list[Request]]:
+        self._sock.settimeout(_GREETING_SECONDS)
+        messages: list[Request] = []
+        while not messages:
+            messages = self._reader.feed(self._receive_greeting())
+        self._sock.settimeout(None)
+        hello = messages[0]
+        if not isinstance(hello, Hello):
+            raise MalformedFrame("the first message was no greeting")
+        self._reader.limit = FRAME_LIMIT
+        return hello, messages[1:]
+
+    def _receive_greeting(self) -> bytes:
+        if self._sock.family != socket.AF_UNIX:
+            data = self._sock.recv(GREETING_LIMIT)
+        else:
+            data, descriptors, _, _ = socket.recv_fds(self._sock, GREETING_LIMIT, 1)
+            for descriptor in descriptors:
+                self._arena = Arena(descriptor)
+        if not data:
+            raise EndOfStream
+        return data
+
+    def _admit(self, hello: Hello) -> None:
+        """Refuse a client that does not know the token or speaks another version. Raises EndOfStream."""
+        if self._token is not None and not hmac.compare_digest(self._token.encode(), hello.token.encode()):
+            self._refuse(FailedPrecondition("the token is missing or wrong; `tpuctl attach` prints the right one"))
+        if hello.version != VERSION:
+            self._refuse(
+                FailedPrecondition(
+                    f"the client speaks version {hello.version} of the device link, this slice {VERSION}; "
+                    "start both from the same tpuctl"
+                )
+            )
+
+    def _refuse(self, error: TpuError) -> None:
+        self._send(Refused(error.code, error.message))
+        raise EndOfStream
+
+    def _peer_pid(self, hello: Hello) -> int:
+        if self._sock.family != socket.AF_UNIX:
+            return hello.pid
+        credentials = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size)
+        return int(_PEER_CREDENTIALS.unpack(credentials)[0])
+
+    def _serve_monitor(self, messages: list[Request]) -> None:
+        while True:
+            for message in messages:
+                if not isinstance(message, Status):
+                    raise MalformedFrame(f"a monitor sent {type(message).__name__}")
+                self._send(Telemetry(message.request, self._slice.telemetry()))
+            messages = self._reader.read()
+
+    def _serve_driver(self, hello: Hello, messages: list[Request]) -> None:
+        holder = Holder(self._peer_pid(hello), hello.job)
+        try:
+            self._slice.occupancy.take(holder)
+        except FailedPrecondition as error:
+            self._refuse(error)
+        session = Session(hello.job, self._slice.machine, self._slice.hbm, self._slice.counters, self._arena)
+        uploads = Uploads(self._arena, self._slice.hbm_bytes)
+        _log.info("driver attached", extra={"client": holder.pid, "job": holder.job})
+        try:
+            self._send(self._slice.welcome())
+            while True:
+                for message in messages:
+                    self._handle(message, session, uploads)
+                messages = self._reader.read()
+        finally:
+            self._slice.occupancy.leave()
+            with contextlib.suppress(OSError):
+                self._sock.shutdown(socket.SHUT_RDWR)
+            self._slice.launch_queue.end(session, self._slice.occupancy.free)
+            _log.info("driver detached", extra={"client": holder.pid, "job": holder.job})
+
+    def _handle(self, message: Request, session: Session, uploads: Uploads) -> None:
+        match message:
+            case Execute() | Release() | Fetch() | Copy() | Unload() | MemoryStats():
+                self._slice.launch_queue.submit(session, message, self._send_or_end)
+            case Stage():
+                uploads.stage(message)
+                self._free(message.data)
+            case Put():
+                upload = uploads.finish(message)
+                self._free(message.data)
+                self._slice.launch_queue.submit(session, upload, self._send_or_end)
+            case Compile():
+                self._compiler.submit(self._compile, message, session)
+            case Status():
+                self._send(Telemetry(message.request, self._slice.telemetry()))
+            case Hello():
+                raise MalformedFrame("a second greeting")
+
+    def _free(self, data: Data) -> None:
+        if isinstance(data, Region):
+            self._send(RegionFree(data.offset))
+
+    def _compile(self, message: Compile, session: Session) -> None:
+        if session.ended:
+            return
+        reply: Message
+        try:
+            program = self._slice.machine.compile(message.module, message.options)
+            session.load(message.executable, program)
+            reply = describe(message.request, program)
+        except TpuError as error:
+            reply = Failed(message.request, error.code, error.message)
+        except Exception as error:  # noqa: BLE001 the outermost boundary of what a client's module can do
+            _log.exception("compilation failed", extra={"job": session.job})
+            reply = Failed(message.request, Internal.code, f"the compiler failed: {type(error).__name__}: {error}")
+        self._send_or_end(reply)
+
+    def _send(self, message: Message) -> None:
+        data = frame(message)
+        with self._sending:
+            self._sock.sendall(data)
+
+    def _send_or_end(self, message: Message) -> None:
+        """Send from a thread that serves others too: a client that is gone is its own thread's affair."""
+        with contextlib.suppress(OSError):
+            self._send(message)
+
+
+def describe(request: int, program: Program) -> Compiled:
+    """A program as the driver shows it to JAX."""
+    return Compiled(
+        request=request,
+        name=program.name,
+        num_replicas=program.num_replicas,
+        num_partitions=program.num_partitions,
+        device_ids=program.device_ids,
+        parameters=[Tensor(list(kind.shape), kind.dtype.name) for kind in program.parameters],
+        results=[Tensor(list(kind.shape), kind.dtype.name) for kind in program.results],
+        donated=program.donated,
+        argument_bytes=program.memory.argument_bytes,
+        output_bytes=program.memory.output_bytes,
+        alias_bytes=program.memory.alias_bytes,
+        temp_bytes=program.memory.temp_bytes,
+        code_bytes=program.memory.code_bytes,
+        flops=program.cost.flops,
+        transcendentals=program.cost.transcendentals,
+        bytes_accessed=program.cost.bytes_accessed,
+        optimized_module=program.optimized_module,
+    )

@@ -1,0 +1,64 @@
+"""What turns a module into results? The compiler and the engine of one slice, as the runtime uses them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from backend.compiler.memory import padded_bytes
+from backend.compiler.program import Program, TensorType
+from backend.errors import Unimplemented
+from backend.hardware import Generation
+from backend.tensorcore.engine import Engine, Launch, Value
+
+
+class Loaded(Protocol):
+    """A program in the engine, ready to run."""
+
+    def run(self, arguments: list[Value]) -> Launch: ...
+
+
+class Machine(Protocol):
+    """What the runtime needs of a slice's hardware."""
+
+    def compile(self, module: bytes, options: bytes) -> Program:
+        """Compile a StableHLO module with serialized XLA compile options. Raises TpuError."""
+        ...
+
+    def load(self, program: Program) -> Loaded: ...
+
+    def padded_bytes(self, kind: TensorType) -> int:
+        """HBM that a value takes on one core, tile padding included."""
+        ...
+
+    def warm_up(self) -> None:
+        """Import what the first compilation needs."""
+        ...
+
+
+class EmulatedMachine:
+    """Our compiler and lockstep engine."""
+
+    def __init__(self, generation: Generation) -> None:
+        self._generation = generation
+        self._engine = Engine()
+
+    def compile(self, module: bytes, options: bytes) -> Program:
+        try:
+            from backend.compiler import compile_module
+        except ModuleNotFoundError as error:
+            raise Unimplemented(
+                f"the slice runtime cannot compile: {error.name} is not installed; pip install 'tpuctl[jax]'"
+            ) from error
+        return compile_module(module, options, self._generation)
+
+    def load(self, program: Program) -> Loaded:
+        return self._engine.load(program)
+
+    def padded_bytes(self, kind: TensorType) -> int:
+        return padded_bytes(kind, self._generation)
+
+    def warm_up(self) -> None:
+        try:
+            import backend.compiler  # noqa: F401
+        except ModuleNotFoundError:
+            return
