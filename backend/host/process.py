@@ -94,6 +94,11 @@ def end(directory: Path, signum: int = signal.SIGTERM) -> None:
             process.send_signal(signum)
 
 
+def forget(directory: Path) -> None:
+    """Let an ended process count as never started, so that it can be started anew."""
+    (directory / "process.json").unlink(missing_ok=True)
+
+
 def identity(directory: Path) -> ProcessId | None:
     """Which process the directory's is; None if it does not live."""
     if presence(directory) is not Presence.ALIVE:

@@ -14,12 +14,21 @@ class Model(BaseModel):
     """camelCase out; camelCase or snake_case in; unknown fields ignored."""
 
     model_config = ConfigDict(
-        alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="ignore", defer_build=True
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        extra="ignore",
+        ser_json_inf_nan="strings",
+        defer_build=True,
     )
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object, without the fields that are not set."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    def to_bytes(self) -> bytes:
+        """The same as JSON text. NaN and infinities are strings, as in proto3-JSON."""
+        return self.model_dump_json(by_alias=True, exclude_none=True).encode()
 
 
 class WireEnum(StrEnum):

@@ -91,7 +91,7 @@ def stop(home: Home | None = None) -> bool:
         return False
     os.kill(server.pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_SECONDS
-    while running(home) is not None:
+    while home.server.exists():
         if time.monotonic() > deadline:
             raise Unavailable(f"the control plane (pid {server.pid}) does not end; see {home.log}")
         time.sleep(0.02)
@@ -103,9 +103,7 @@ def make_private(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise FailedPrecondition(
-            f"cannot make {folder}: {error.strerror}; set TPUCTL_HOME elsewhere"
-        ) from error
+        raise FailedPrecondition(f"cannot make {folder}: {error.strerror}; set TPUCTL_HOME elsewhere") from error
 
 
 def _answers(server: Server, home: Home) -> bool:

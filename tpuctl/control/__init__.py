@@ -1,0 +1,1 @@
+"""Makes what is follow what should be: state machines as tables, and reconcilers that can be killed anywhere."""

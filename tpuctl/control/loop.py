@@ -1,0 +1,96 @@
+"""The one thread that acts: it looks at what should be and what is, and takes the next step of everything."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from backend.host.executor import LocalExecutor
+from tpuctl.api.errors import ApiError
+from tpuctl.api.home import Home
+from tpuctl.api.jobs import JobState
+from tpuctl.control.jobs import JobReconciler
+from tpuctl.control.node_states import is_settled
+from tpuctl.control.nodes import NodeReconciler, runs_on
+from tpuctl.store import JobRow, NodeRow, Store
+
+BUSY_SECONDS = 0.01
+RUNNING_SECONDS = 0.1
+IDLE_SECONDS = 0.5
+TROUBLE_SECONDS = 1.0
+NOT_ENDED = frozenset(state for state in JobState if not state.ended)
+Row = TypeVar("Row", NodeRow, JobRow)
+Other = TypeVar("Other")
+log = logging.getLogger("tpuctl.control")
+
+
+def pause(nodes: list[NodeRow], jobs: list[JobRow]) -> float:
+    """Seconds until the next look, if nobody wakes the loop before."""
+    if any(not is_settled(node.state) for node in nodes) or any(job.state is JobState.QUEUED for job in jobs):
+        return BUSY_SECONDS
+    return RUNNING_SECONDS if jobs else IDLE_SECONDS
+
+
+class Loop:
+    """Steps never wait for a process, so one slow slice does not hold up the others."""
+
+    def __init__(self, store: Store, executor: LocalExecutor, home: Home) -> None:
+        self._store = store
+        self._nodes = NodeReconciler(store, executor, home)
+        self._jobs = JobReconciler(store, executor, home)
+        self._wake = threading.Event()
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Look at once: something was asked for."""
+        self._wake.set()
+
+    def end(self) -> None:
+        """Stop after the step under way. Slices and jobs live on."""
+        self._ending.set()
+        self._wake.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            self._wake.clear()
+            try:
+                seconds = self.step()
+            except ApiError as error:
+                log.error("cannot read what should be, trying again", extra={"reason": error.message})
+                seconds = TROUBLE_SECONDS
+            self._wake.wait(seconds)
+
+    def step(self) -> float:
+        """One step of every job and slice; returns the seconds until the next look."""
+        nodes, jobs = self._read()
+        went_well = [self._try(self._jobs.step, job, _slice_of(job, nodes)) for job in jobs]
+        nodes, jobs = self._read()
+        went_well += [self._try(self._nodes.step, node, jobs) for node in nodes]
+        return pause(nodes, jobs) if all(went_well) else TROUBLE_SECONDS
+
+    def _try(self, step: Callable[[Row, Other], None], row: Row, other: Other) -> bool:
+        """Take a step; one that fails is logged and taken again later, and does not stop those of the others."""
+        try:
+            step(row, other)
+        except ApiError as error:
+            log.error("a step failed, trying again", extra={"resource": row.full_name, "reason": error.message})
+        except Exception:
+            log.exception("a step failed unexpectedly, trying again", extra={"resource": row.full_name})
+        else:
+            return True
+        return False
+
+    def _read(self) -> tuple[list[NodeRow], list[JobRow]]:
+        with self._store.read() as reader:
+            return reader.nodes(), reader.jobs(state=NOT_ENDED)
+
+
+def _slice_of(job: JobRow, nodes: list[NodeRow]) -> NodeRow | None:
+    return next((node for node in nodes if runs_on(job, node)), None)

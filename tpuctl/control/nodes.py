@@ -1,0 +1,247 @@
+"""Slices: what users may ask for, and the steps that bring it about."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import uuid
+from typing import Any
+
+from backend.host.address import Address, free_address
+from backend.host.executor import LocalExecutor
+from backend.host.process import forget
+from tpuctl.api.errors import (
+    AlreadyExists,
+    ApiError,
+    Cancelled,
+    FailedPrecondition,
+    Internal,
+    InvalidArgument,
+    NotFound,
+)
+from tpuctl.api.home import Home
+from tpuctl.api.jobs import JobState
+from tpuctl.api.names import check_id, check_project, node_name
+from tpuctl.api.nodes import Node, NodeSpec, NodeState
+from tpuctl.control import catalogue, operations
+from tpuctl.control.node_states import SETTLED_STATE, UPDATABLE, VERBS, NodeAction, next_action
+from tpuctl.control.patience import Patience
+from tpuctl.control.views import EMPTY_TYPE, node_response
+from tpuctl.store import JobRow, NodeRow, OperationRow, Reader, Store, Transaction
+
+START_SECONDS = 30.0
+STOP_SECONDS = 5.0
+MAX_FAILURES = 3
+FAILURE_WINDOW_SECONDS = 60.0
+DEFAULT_RUNTIME_VERSION = "tpu-ubuntu2204-base"
+
+
+def find(reader: Reader, project: str, zone: str, name: str) -> NodeRow:
+    """The node. Raises NotFound."""
+    node = reader.node(project=project, zone=catalogue.check_zone(zone), name=name)
+    if node is None:
+        raise NotFound.of(node_name(project, zone, name))
+    return node
+
+
+def create(
+    change: Transaction, project: str, zone: str, name: str, spec: NodeSpec, owner: str | None = None
+) -> NodeRow:
+    """A new node in state CREATING, with its operation. Raises ApiError."""
+    check_project(project)
+    catalogue.check_zone(zone)
+    check_id("node", name)
+    chosen = catalogue.check_type(zone, spec)
+    if spec.network_config and spec.network_configs:
+        raise InvalidArgument("give either networkConfig or networkConfigs, not both")
+    if change.node(project=project, zone=zone, name=name) is not None:
+        raise AlreadyExists.of(node_name(project, zone, name))
+    uid = uuid.uuid4().hex[:12]
+    address = free_address(uid, {Address(node.host, node.port) for node in change.nodes()})
+    node = NodeRow(
+        uid=uid,
+        project=project,
+        zone=zone,
+        name=name,
+        accelerator_type=chosen.name,
+        state=NodeState.CREATING,
+        host=address.host,
+        port=address.port,
+        create_time=time.time(),
+        spec=_stored(spec),
+        owner_job=owner,
+    )
+    operation = operations.begin(change, "create", node)
+    node = dataclasses.replace(node, operation=operation.name)
+    change.insert(node)
+    change.event(node.full_name, f"-> {node.state}", chosen.name)
+    return node
+
+
+def act(change: Transaction, node: NodeRow, verb: str) -> OperationRow:
+    """Begin to start, stop or delete a node. Raises FailedPrecondition in a state that does not allow it."""
+    target = VERBS[verb].get(node.state)
+    if target is None:
+        raise FailedPrecondition(f"{verb} of {node.full_name} is not supported while in state {node.state}")
+    if verb == "delete":
+        return operations.begin_delete(change, node)
+    operation = operations.begin(change, verb, node)
+    change.replace(node, state=target, operation=operation.name, failures=0)
+    change.event(node.full_name, f"{node.state} -> {target}", f"{verb} requested")
+    return operation
+
+
+PATCHABLE = {
+    "description": "description",
+    "labels": "labels",
+    "metadata": "metadata",
+    "tags": "tags",
+    "data_disks": "dataDisks",
+    "dataDisks": "dataDisks",
+}
+"""Fields an update mask may name, in both spellings, and where they are stored."""
+
+
+def update(change: Transaction, node: NodeRow, mask: list[str], values: Node) -> OperationRow:
+    """Replace the fields that ``mask`` names, and only those. Raises ApiError."""
+    if node.state not in UPDATABLE:
+        raise InvalidArgument(f"update of {node.full_name} is not supported while in state {node.state}")
+    unknown = [path for path in mask if path not in PATCHABLE and not path.lower().startswith("network")]
+    if unknown or not mask:
+        named = ", ".join(unknown) or "nothing"
+        raise InvalidArgument(f"updateMask names {named}; what can be updated is {', '.join(PATCHABLE)}")
+    given = values.to_json()
+    spec: dict[str, Any] = dict(node.spec)
+    for path in mask:
+        if path in PATCHABLE:
+            spec[PATCHABLE[path]] = given.get(PATCHABLE[path])
+        else:
+            wanted = given.get("networkConfig", {}).get("enableExternalIps")
+            spec["networkConfig"] = {**(spec.get("networkConfig") or {}), "enableExternalIps": wanted}
+    operation = operations.begin(change, "update", node)
+    changed = change.replace(node, spec=spec)
+    operations.succeed(change, operation.name, node_response(changed))
+    change.event(node.full_name, "updated", ", ".join(mask))
+    done = change.operation(operation.name)
+    return done or operation
+
+
+class NodeReconciler:
+    """Brings slices to the state they should be in, one short step at a time."""
+
+    def __init__(self, store: Store, executor: LocalExecutor, home: Home) -> None:
+        self._store = store
+        self._executor = executor
+        self._home = home
+        self._starting = Patience(START_SECONDS)
+        self._stopping = Patience(STOP_SECONDS)
+
+    def step(self, node: NodeRow, jobs: list[JobRow]) -> None:
+        """``jobs`` are those that have not ended: a slice is not taken from under a worker. Raises ApiError."""
+        directory = self._home.slice(node.uid)
+        if node.state is NodeState.DELETING and any(runs_on(job, node) for job in jobs):
+            return
+        action = next_action(node.state, self._executor.slice_state(directory))
+        match action:
+            case NodeAction.START:
+                self._start(node)
+            case NodeAction.AWAIT:
+                if self._cancel_requested(node) or self._starting.exhausted(node.uid):
+                    self._executor.end(directory, kill=True)
+            case NodeAction.STOP:
+                self._executor.end(directory, kill=self._stopping.exhausted(node.uid))
+            case NodeAction.REPAIR:
+                self._repair(node)
+            case NodeAction.FAIL:
+                self._fail(node, self._failure(node))
+            case NodeAction.SETTLE:
+                self._settle(node)
+        if action not in (NodeAction.AWAIT, NodeAction.STOP):
+            self._starting.reset(node.uid)
+            self._stopping.reset(node.uid)
+
+    def _start(self, node: NodeRow) -> None:
+        address = Address(node.host, node.port)
+        try:
+            self._executor.start_slice(self._home.slice(node.uid), node.name, node.accelerator_type, address)
+        except OSError as error:
+            self._fail(node, Internal(f"cannot start slice {node.name}: {error.strerror or error}"))
+
+    def _cancel_requested(self, node: NodeRow) -> bool:
+        with self._store.read() as reader:
+            operation = node.operation and reader.operation(node.operation)
+        return bool(operation and operation.cancel_requested)
+
+    def _failure(self, node: NodeRow) -> ApiError:
+        if self._cancel_requested(node):
+            return Cancelled("the operation was cancelled")
+        return Internal(f"slice {node.name} did not start: {self._executor.slice_failure(self._home.slice(node.uid))}")
+
+    def _settle(self, node: NodeRow) -> None:
+        target = SETTLED_STATE[node.state]
+        directory = self._home.slice(node.uid)
+        if target is None:
+            self._executor.remove(directory)
+        elif target is NodeState.STOPPED:
+            forget(directory)
+        with self._store.change() as change:
+            current = change.node(uid=node.uid)
+            if current is None or current.state is not node.state:
+                return
+            if target is None:
+                change.delete(current)
+                operations.succeed(change, node.operation, {"@type": EMPTY_TYPE})
+            else:
+                settled = change.replace(current, state=target, operation=None, health_description=None)
+                operations.succeed(change, node.operation, node_response(settled))
+            change.event(node.full_name, f"{node.state} -> {target or 'gone'}")
+
+    def _fail(self, node: NodeRow, error: ApiError) -> None:
+        """End the operation under way in failure: a new slice disappears, an older one is TERMINATED."""
+        with self._store.change() as change:
+            current = change.node(uid=node.uid)
+            if current is None or current.state is not node.state:
+                return
+            operations.fail(change, node.operation, error)
+            if node.state is NodeState.CREATING:
+                change.delete(current)
+                owner = None if node.owner_job is None else change.job(uid=node.owner_job)
+                if owner is not None and not owner.state.ended:
+                    state = JobState.CANCELLED if owner.cancel_requested else JobState.FAILED
+                    change.replace(owner, state=state, error=error.to_status(), end_time=time.time())
+                    change.event(owner.full_name, f"{owner.state} -> {state}", error.message)
+            else:
+                change.replace(current, state=NodeState.TERMINATED, operation=None, health_description=error.message)
+            change.event(node.full_name, f"{node.state} failed", error.message)
+        directory = self._home.slice(node.uid)
+        if node.state is NodeState.CREATING:
+            self._executor.remove(directory)
+        else:
+            forget(directory)
+
+    def _repair(self, node: NodeRow) -> None:
+        """The runtime is gone: start it anew, unless that has failed several times in a row."""
+        reason = self._executor.slice_failure(self._home.slice(node.uid))
+        now = time.time()
+        recent = node.failure_time is not None and now - node.failure_time < FAILURE_WINDOW_SECONDS
+        failures = node.failures + 1 if recent else 1
+        state = NodeState.TERMINATED if failures > MAX_FAILURES else NodeState.REPAIRING
+        text = f"the slice's runtime ended unexpectedly, its memory is lost: {reason}"
+        with self._store.change() as change:
+            current = change.node(uid=node.uid)
+            if current is None or current.state is not node.state:
+                return
+            change.replace(current, state=state, failures=failures, failure_time=now, health_description=text)
+            change.event(node.full_name, f"{node.state} -> {state}", text)
+        forget(self._home.slice(node.uid))
+
+
+def runs_on(job: JobRow, node: NodeRow) -> bool:
+    return (job.project, job.zone, job.slice) == (node.project, node.zone, node.name)
+
+
+def _stored(spec: NodeSpec) -> dict[str, Any]:
+    """What of a request is kept: only the fields that are its creator's to choose."""
+    kept = NodeSpec.model_validate(spec.to_json()).to_json()
+    kept.pop("acceleratorType", None)
+    return {"runtimeVersion": DEFAULT_RUNTIME_VERSION, "networkConfig": {"network": "default"}} | kept

@@ -1,0 +1,40 @@
+"""Processes and directories without a row: left by a control plane that was killed between two steps."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+
+from backend.host.executor import LocalExecutor
+from tpuctl.api.home import Home
+from tpuctl.store import Store
+
+END_SECONDS = 5.0
+log = logging.getLogger("tpuctl.orphans")
+
+
+def sweep(store: Store, executor: LocalExecutor, home: Home) -> None:
+    """End what no row speaks of, and remove its directory. Called before anything new is started."""
+    with store.read() as reader:
+        known = {home.slice(node.uid) for node in reader.nodes()} | {home.job(job.uid) for job in reader.jobs()}
+    for directory in _directories(home):
+        if directory not in known:
+            log.warning("ending an orphan", extra={"directory": str(directory)})
+            _end(executor, directory)
+            executor.end_leftovers(directory)
+            executor.remove(directory)
+
+
+def _directories(home: Home) -> list[Path]:
+    parents = (home.slice("-").parent, home.job("-").parent)
+    return [child for parent in parents if parent.is_dir() for child in parent.iterdir() if child.is_dir()]
+
+
+def _end(executor: LocalExecutor, directory: Path) -> None:
+    deadline = time.monotonic() + END_SECONDS
+    executor.end(directory)
+    while executor.is_alive(directory):
+        if time.monotonic() > deadline:
+            executor.end(directory, kill=True)
+        time.sleep(0.02)

@@ -1,0 +1,210 @@
+"""The control plane as its fronts use it: one object that owns the store, the executor and the loop."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import tpuctl
+from backend.host.executor import LocalExecutor
+from tpuctl.api.errors import FailedPrecondition, NotFound
+from tpuctl.api.home import Home
+from tpuctl.api.jobs import Job, JobRequest, JobState
+from tpuctl.api.names import operation_name
+from tpuctl.api.nodes import Node, NodeSpec
+from tpuctl.api.operations import Operation
+from tpuctl.api.status import ControlPlaneStatus, SliceDetail
+from tpuctl.control import catalogue, jobs, nodes, orphans, telemetry
+from tpuctl.control.loop import Loop
+from tpuctl.control.metrics_file import METRICS_FILE, MetricsFile
+from tpuctl.control.views import job_view, node_view, operation_view
+from tpuctl.store import JobRow, NodeRow, OperationRow, Reader, Store, Transaction
+
+KEEP_SECONDS = 7 * 24 * 3600.0
+"""How long finished operations and events are kept."""
+
+Result = TypeVar("Result")
+
+
+class ControlPlane:
+    """Every method raises ApiError. Safe for use from several threads."""
+
+    def __init__(self, home: Home, executor: LocalExecutor | None = None) -> None:
+        self.home = home
+        self.url = ""
+        self.ending = False
+        self.executor = executor or LocalExecutor()
+        self.store = Store(home.database)
+        self._loop = Loop(self.store, self.executor, home)
+        self._started = time.monotonic()
+
+    def start(self) -> None:
+        """Pick up where the last control plane of this home left off."""
+        with self.store.change() as change:
+            change.forget(time.time() - KEEP_SECONDS)
+        orphans.sweep(self.store, self.executor, self.home)
+        self._loop.start()
+
+    def end(self) -> None:
+        self._loop.end()
+        self.store.close()
+
+    # Nodes
+
+    def list_nodes(self, project: str, zone: str) -> list[Node]:
+        with self.store.read() as reader:
+            return [node_view(row) for row in reader.nodes(**_in(project, zone))]
+
+    def get_node(self, project: str, zone: str, name: str) -> Node:
+        with self.store.read() as reader:
+            return node_view(nodes.find(reader, project, zone, name))
+
+    def create_node(self, project: str, zone: str, name: str, spec: NodeSpec) -> Operation:
+        return self._change(lambda change: _operation_of(change, nodes.create(change, project, zone, name, spec)))
+
+    def act_on_node(self, project: str, zone: str, name: str, verb: str) -> Operation:
+        """Start, stop or delete a node."""
+        return self._change(
+            lambda change: operation_view(nodes.act(change, nodes.find(change, project, zone, name), verb))
+        )
+
+    def update_node(self, project: str, zone: str, name: str, mask: list[str], values: Node) -> Operation:
+        return self._change(
+            lambda change: operation_view(nodes.update(change, nodes.find(change, project, zone, name), mask, values))
+        )
+
+    # Operations
+
+    def list_operations(self, project: str, zone: str) -> list[Operation]:
+        with self.store.read() as reader:
+            return [operation_view(row) for row in reader.operations(**_in(project, zone))]
+
+    def get_operation(self, project: str, zone: str, name: str) -> Operation:
+        with self.store.read() as reader:
+            return operation_view(_find_operation(reader, project, zone, name))
+
+    def cancel_operation(self, project: str, zone: str, name: str) -> None:
+        """Ask for its end; only a create can still be cancelled, others run to theirs."""
+
+        def request(change: Transaction) -> None:
+            operation = _find_operation(change, project, zone, name)
+            if not operation.done:
+                change.replace(operation, cancel_requested=True)
+
+        self._change(request)
+
+    def delete_operation(self, project: str, zone: str, name: str) -> None:
+        def remove(change: Transaction) -> None:
+            operation = _find_operation(change, project, zone, name)
+            if not operation.done:
+                raise FailedPrecondition(f"{operation.full_name} is not done; cancel it or wait for it")
+            change.delete(operation)
+
+        self._change(remove)
+
+    # Jobs
+
+    def create_job(self, project: str, request: JobRequest) -> Job:
+        return self._job(self._change(lambda change: jobs.create(change, self.home, self.executor, project, request)))
+
+    def list_jobs(self, project: str) -> list[Job]:
+        """The jobs, without the older rows of metrics."""
+        with self.store.read() as reader:
+            rows = reader.jobs(project=project)
+        return [self._job(row).model_copy(update={"metrics_tail": []}) for row in rows]
+
+    def get_job(self, project: str, name: str) -> Job:
+        with self.store.read() as reader:
+            row = jobs.find(reader, project, name)
+            node = None if row.state is not JobState.RUNNING else _slice_of(reader, row)
+        return self._job(row, None if node is None else telemetry.ask(self.home, node))
+
+    def cancel_job(self, project: str, name: str) -> Job:
+        return self._job(self._change(lambda change: jobs.cancel(change, jobs.find(change, project, name))))
+
+    def delete_job(self, project: str, name: str) -> None:
+        def remove(change: Transaction) -> str:
+            job = jobs.find(change, project, name)
+            jobs.delete(change, job)
+            return job.uid
+
+        self.executor.remove(self.home.job(self._change(remove)))
+
+    # Status
+
+    def status(self, project: str) -> ControlPlaneStatus:
+        with self.store.read() as reader:
+            rows, running = reader.nodes(project=project), reader.jobs(project=project)
+        said = dict(zip((row.uid for row in rows), telemetry.ask_all(self.home, rows), strict=True))
+        views = []
+        for row in running:
+            node = next((node for node in rows if nodes.runs_on(row, node)), None)
+            views.append(self._job(row, None if node is None else said[node.uid]))
+        return ControlPlaneStatus(
+            version=tpuctl.__version__,
+            pid=os.getpid(),
+            uptime_seconds=time.monotonic() - self._started,
+            url=self.url,
+            home=str(self.home.path),
+            project=project,
+            slices=[telemetry.slice_view(row, said[row.uid], _job_on(row, running)) for row in rows],
+            jobs=views,
+        )
+
+    def get_slice(self, project: str, zone: str, name: str) -> SliceDetail:
+        with self.store.read() as reader:
+            node = nodes.find(reader, project, zone, name)
+            job = _job_on(node, reader.jobs(project=project))
+        return telemetry.slice_detail(self.home, self.executor, node, telemetry.ask(self.home, node), job)
+
+    def _change(self, decide: Callable[[Transaction], Result]) -> Result:
+        with self.store.change() as change:
+            result = decide(change)
+        self._loop.wake()
+        return result
+
+    def _job(self, row: JobRow, said: telemetry.Said | None = None) -> Job:
+        """The job as it is now: what a running one has logged and used so far is read from where it logs."""
+        directory = self.home.job(row.uid)
+        if row.state is not JobState.RUNNING:
+            return job_view(row, str(directory))
+        view = job_view(row, str(directory), self.executor.command_pid(directory))
+        metrics = MetricsFile(directory / METRICS_FILE)
+        metrics.read_on()
+        used = telemetry.device_seconds(said, row.name)
+        return view.model_copy(
+            update={
+                "metrics": metrics.last,
+                "metrics_tail": list(metrics.tail),
+                "artifacts": jobs.artifacts(directory),
+                "host_seconds": None if row.start_time is None else time.time() - row.start_time,
+                "device_seconds": None if used is None else max(0.0, used - row.device_seconds_before),
+            }
+        )
+
+
+def _in(project: str, zone: str) -> dict[str, object]:
+    """The columns to look for; ``-`` means every zone."""
+    return {"project": project} if zone == "-" else {"project": project, "zone": catalogue.check_zone(zone)}
+
+
+def _operation_of(change: Transaction, node: NodeRow) -> Operation:
+    (operation,) = change.operations(name=node.operation)
+    return operation_view(operation)
+
+
+def _find_operation(reader: Reader, project: str, zone: str, name: str) -> OperationRow:
+    operation = reader.operation(name)
+    if operation is None or (operation.project, operation.zone) != (project, zone):
+        raise NotFound.of(operation_name(project, zone, name))
+    return operation
+
+
+def _slice_of(reader: Reader, job: JobRow) -> NodeRow | None:
+    return reader.node(project=job.project, zone=job.zone, name=job.slice)
+
+
+def _job_on(node: NodeRow, rows: list[JobRow]) -> str | None:
+    return next((job.name for job in rows if not job.state.ended and nodes.runs_on(job, node)), None)

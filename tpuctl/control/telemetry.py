@@ -1,0 +1,92 @@
+"""What slices say of themselves: asked over the device link, as a monitor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from backend.errors import TpuError
+from backend.hardware import accelerator_type
+from backend.host.address import Address
+from backend.host.environment import tcp_environment, worker_environment
+from backend.host.executor import LocalExecutor
+from backend.link.client import status as ask_slice
+from tpuctl.api.home import Home
+from tpuctl.api.nodes import NodeState
+from tpuctl.api.status import Core, Slice, SliceDetail
+from tpuctl.control.node_states import HEALTH
+from tpuctl.store import NodeRow
+
+Said = Mapping[str, Any]
+ANSWERING = frozenset({NodeState.READY, NodeState.STOPPING, NodeState.DELETING})
+
+
+def ask(home: Home, node: NodeRow) -> Said | None:
+    """The runtime's own status; None if it does not answer."""
+    if node.state not in ANSWERING:
+        return None
+    try:
+        return ask_slice(home.slice(node.uid))
+    except TpuError:
+        return None
+
+
+def ask_all(home: Home, nodes: list[NodeRow]) -> list[Said | None]:
+    """The status of several runtimes, asked at the same time."""
+    if not nodes:
+        return []
+    with ThreadPoolExecutor(max_workers=min(8, len(nodes))) as pool:
+        return list(pool.map(lambda node: ask(home, node), nodes))
+
+
+def device_seconds(said: Said | None, job: str) -> float | None:
+    """Simulated device time that programs of ``job`` have taken on a slice; None if the slice did not say."""
+    if said is None:
+        return None
+    session = said["sessions"].get(job)
+    return 0.0 if session is None else float(session["deviceSeconds"])
+
+
+def slice_view(node: NodeRow, said: Said | None, job: str | None) -> Slice:
+    """A slice as `status` shows it; ``job`` is the one that runs on it."""
+    shape = accelerator_type(node.accelerator_type)
+    heard: Said = said or {}
+    cores = heard.get("cores", [])
+    return Slice(
+        name=node.name,
+        zone=node.zone,
+        type=node.accelerator_type,
+        state=node.state,
+        health=HEALTH.get(node.state),
+        health_description=node.health_description,
+        endpoint=str(Address(node.host, node.port)),
+        chips=shape.num_chips,
+        cores=shape.num_cores,
+        hbm_bytes_in_use=sum(core["hbmBytesInUse"] for core in cores) if cores else None,
+        hbm_bytes_limit=sum(core["hbmBytesLimit"] for core in cores) if cores else None,
+        mxu_busy_share=heard.get("mxuBusyShare"),
+        programs_run=heard.get("programsRun"),
+        device_seconds=heard.get("deviceSeconds"),
+        job=job,
+    )
+
+
+def slice_detail(home: Home, executor: LocalExecutor, node: NodeRow, said: Said | None, job: str | None) -> SliceDetail:
+    """A slice with what `attach` and `describe` show."""
+    directory = home.slice(node.uid)
+    identity = executor.identity(directory)
+    try:
+        token = (directory / "token").read_text().strip()
+    except FileNotFoundError:
+        token = ""
+    address = Address(node.host, node.port)
+    return SliceDetail(
+        **slice_view(node, said, job).model_dump(),
+        per_core=[Core.model_validate(core) for core in (said["cores"] if said else [])],
+        directory=str(directory),
+        socket=str(directory / "link.sock"),
+        pid=None if identity is None else identity.pid,
+        environment=worker_environment(directory, node.accelerator_type, node.name, node.zone, None),
+        environment_tcp=tcp_environment(address, token, node.accelerator_type, node.name, node.zone),
+    )

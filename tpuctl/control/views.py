@@ -1,0 +1,61 @@
+"""Stored rows as the API's resources."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from tpuctl.api.jobs import Job
+from tpuctl.api.nodes import ApiVersion, NetworkEndpoint, Node, NodeState
+from tpuctl.api.operations import Operation, OperationMetadata, Status
+from tpuctl.control.node_states import HEALTH
+from tpuctl.store import JobRow, NodeRow, OperationRow
+
+NODE_TYPE = "type.googleapis.com/google.cloud.tpu.v2.Node"
+EMPTY_TYPE = "type.googleapis.com/google.protobuf.Empty"
+
+
+def moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def node_view(row: NodeRow) -> Node:
+    """The node as Cloud TPU v2 shows it. It has an endpoint once it has been READY."""
+    endpoint = NetworkEndpoint(ip_address=row.host, port=row.port)
+    return Node.model_validate(
+        row.spec
+        | {
+            "name": row.full_name,
+            "id": str(int(row.uid, 16)),
+            "acceleratorType": row.accelerator_type,
+            "state": row.state,
+            "health": HEALTH.get(row.state),
+            "healthDescription": row.health_description,
+            "networkEndpoints": None if row.state is NodeState.CREATING else [endpoint],
+            "createTime": moment(row.create_time),
+            "apiVersion": ApiVersion.V2,
+        }
+    )
+
+
+def node_response(row: NodeRow) -> dict[str, Any]:
+    """The node as an operation's response carries it."""
+    return {"@type": NODE_TYPE, **node_view(row).to_json()}
+
+
+def operation_view(row: OperationRow) -> Operation:
+    metadata = OperationMetadata(
+        create_time=moment(row.create_time),
+        end_time=moment(row.end_time),
+        target=row.target,
+        verb=row.verb,
+        cancel_requested=row.cancel_requested,
+    )
+    error = None if row.error is None else Status.model_validate(row.error)
+    return Operation(name=row.full_name, metadata=metadata, done=row.done, response=row.response, error=error)
+
+
+def job_view(row: JobRow, directory: str, pid: int | None = None) -> Job:
+    times = {name: moment(getattr(row, name)) for name in ("create_time", "start_time", "end_time")}
+    stored = {name: getattr(row, name) for name in Job.model_fields if hasattr(row, name)}
+    return Job.model_validate(stored | times | {"directory": directory, "pid": pid})

@@ -1,0 +1,33 @@
+"""The ASGI application."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+
+from tpuctl.control.plane import ControlPlane
+from tpuctl.server import v1, v2
+from tpuctl.server.auth import BearerAuth
+from tpuctl.server.replies import HANDLERS
+
+
+def application(plane: ControlPlane, token: str, on_ready: Callable[[], None] = lambda: None) -> Starlette:
+    """All routes behind the token. The control plane's loop runs while the application does."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await run_in_threadpool(plane.start)
+        on_ready()
+        yield
+        await run_in_threadpool(plane.end)
+
+    return Starlette(
+        routes=[*v2.routes(plane), *v1.routes(plane)],
+        middleware=[Middleware(BearerAuth, token=token, token_file=str(plane.home.token))],
+        exception_handlers=HANDLERS,
+        lifespan=lifespan,
+    )

@@ -1,0 +1,28 @@
+"""Lists a page at a time: pageSize and pageToken, where the token is the place to read on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from starlette.datastructures import QueryParams
+
+from tpuctl.api.errors import InvalidArgument
+
+MAX_PAGE = 1000
+Item = TypeVar("Item")
+
+
+def page(items: Sequence[Item], query: QueryParams) -> tuple[list[Item], str | None]:
+    """The page asked for and the token of the next one. Raises InvalidArgument."""
+    size = _number(query, "pageSize") or MAX_PAGE
+    first = _number(query, "pageToken")
+    end = first + min(size, MAX_PAGE)
+    return list(items[first:end]), str(end) if end < len(items) else None
+
+
+def _number(query: QueryParams, name: str) -> int:
+    text = query.get(name) or "0"
+    if not (text.isascii() and text.isdigit()):
+        raise InvalidArgument.of_fields({name: f"{text!r} is not valid"})
+    return int(text)

@@ -1,0 +1,145 @@
+"""Running the control plane: one for each home, on one loopback port, until it is told to end."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import psutil
+import uvicorn
+
+import tpuctl
+from backend.host.executor import LocalExecutor
+from backend.host.files import read_json, write_json
+from tpuctl.api.errors import Aborted, ApiError, FailedPrecondition, InvalidArgument, ResourceExhausted
+from tpuctl.api.home import DEFAULT_HOST, Home, default_port
+from tpuctl.control.plane import ControlPlane
+from tpuctl.server.app import application
+from tpuctl.server.auth import load_token
+from tpuctl.server.log import log_to
+
+SHUTDOWN_SECONDS = 3
+log = logging.getLogger("tpuctl.server")
+
+
+def serve(
+    host: str = DEFAULT_HOST,
+    port: int | None = None,
+    home: Home | None = None,
+    executor: LocalExecutor | None = None,
+    on_ready: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; ``on_ready`` is called with the URL once requests are answered.
+
+    ``port`` 0 takes any free one; None means TPUCTL_PORT or 8476. Raises Aborted if another control plane has
+    this home, FailedPrecondition if the port is taken or the home cannot be used.
+    """
+    home = home or Home.find()
+    _make_home(home)
+    with _only_one(home), _listen(host, default_port() if port is None else port) as listener:
+        log_to(home.log)
+        try:
+            token = load_token(home)
+        except OSError as error:
+            raise _disk_error(home, error) from error
+        plane = ControlPlane(home, executor)
+        plane.url = f"http://{host}:{listener.getsockname()[1]}"
+
+        def announce() -> None:
+            _announce(home, plane.url)
+            log.info("serving", extra={"url": plane.url, "pid": os.getpid(), "version": tpuctl.__version__})
+            on_ready(plane.url)
+
+        config = uvicorn.Config(
+            application(plane, token, announce),
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        )
+        try:
+            Server(config, plane).run(sockets=[listener])
+        finally:
+            home.server.unlink(missing_ok=True)
+            log.info("ended")
+
+
+class Server(uvicorn.Server):
+    """Tells the control plane when it is asked to end, so that streams end too."""
+
+    def __init__(self, config: uvicorn.Config, plane: ControlPlane) -> None:
+        super().__init__(config)
+        self._plane = plane
+
+    def handle_exit(self, sig: int, frame: object) -> None:
+        self._plane.ending = True
+        super().handle_exit(sig, frame)  # type: ignore[arg-type]
+
+
+def _make_home(home: Home) -> None:
+    try:
+        home.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _disk_error(home, error) from error
+
+
+@contextmanager
+def _only_one(home: Home) -> Iterator[None]:
+    """Holds the home's lock. Raises Aborted if another control plane does."""
+    try:
+        lock = os.open(home.lock, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise _disk_error(home, error) from error
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise _other_runs(home) from error
+        yield
+    finally:
+        os.close(lock)
+
+
+def _other_runs(home: Home) -> Aborted:
+    other = read_json(home.server) or {}
+    where = f" (pid {other['pid']}, {other['url']})" if other else ""
+    return Aborted(f"a control plane already runs for {home.path}{where}; end it with `tpuctl down`")
+
+
+@contextmanager
+def _listen(host: str, port: int) -> Iterator[socket.socket]:
+    """A bound socket. Raises FailedPrecondition if the port is taken."""
+    try:
+        family, kind, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, OverflowError) as error:
+        raise InvalidArgument(f"cannot serve on {host}:{port}: {error}") from error
+    with socket.socket(family, kind) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+            listener.listen(128)
+        except OSError as error:
+            raise _port_error(host, port, error) from error
+        yield listener
+
+
+def _port_error(host: str, port: int, error: OSError) -> ApiError:
+    if error.errno == errno.EADDRINUSE:
+        advice = "end what uses it, or choose another with `tpuctl serve --port PORT` or TPUCTL_PORT (0: any free one)"
+        return FailedPrecondition(f"port {port} on {host} is taken; {advice}")
+    return FailedPrecondition(f"cannot serve on {host}:{port}: {error.strerror}")
+
+
+def _announce(home: Home, url: str) -> None:
+    started = psutil.Process().create_time()
+    write_json(home.server, {"pid": os.getpid(), "started": started, "url": url})
+
+
+def _disk_error(home: Home, error: OSError) -> ApiError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return ResourceExhausted(f"the disk of {home.path} is full; free some space and try again")
+    return FailedPrecondition(f"cannot use {error.filename or home.path}: {error.strerror}; set TPUCTL_HOME elsewhere")

@@ -1,0 +1,92 @@
+"""tpuctl's own API: jobs, and what `status` and `attach` show."""
+
+from __future__ import annotations
+
+import os
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from tpuctl.api.errors import InvalidArgument
+from tpuctl.api.jobs import JobList, JobRequest
+from tpuctl.api.names import default_project
+from tpuctl.control.plane import ControlPlane
+from tpuctl.server.bodies import body
+from tpuctl.server.replies import empty_reply, reply
+from tpuctl.server.watch import logs, watch
+
+NDJSON = "application/x-ndjson"
+
+
+class Jobs:
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+
+    def list(self, request: Request) -> Response:
+        return reply(JobList(jobs=self._plane.list_jobs(request.path_params["project"])))
+
+    def get(self, request: Request) -> Response:
+        return reply(self._plane.get_job(*_job(request)))
+
+    async def create(self, request: Request) -> Response:
+        wanted = await body(request, JobRequest)
+        return reply(await run_in_threadpool(self._plane.create_job, request.path_params["project"], wanted))
+
+    def cancel(self, request: Request) -> Response:
+        return reply(self._plane.cancel_job(*_job(request)))
+
+    def delete(self, request: Request) -> Response:
+        self._plane.delete_job(*_job(request))
+        return empty_reply()
+
+    def logs(self, request: Request) -> Response:
+        job = self._plane.get_job(*_job(request))
+        return StreamingResponse(logs(job.directory, _offset(request)), media_type=NDJSON)
+
+    async def watch(self, request: Request) -> Response:
+        offset = _offset(request)
+        await run_in_threadpool(self._plane.get_job, *_job(request))
+        return StreamingResponse(watch(self._plane, *_job(request), offset), media_type=NDJSON)
+
+
+def routes(plane: ControlPlane) -> list[Route]:
+    jobs = Jobs(plane)
+    base = "/tpuctl/v1"
+    one_project = base + "/projects/{project}"
+    one_job = one_project + "/jobs/{job}"
+
+    def ping(_: Request) -> Response:
+        return JSONResponse({"pid": os.getpid()})
+
+    def status(request: Request) -> Response:
+        return reply(plane.status(request.query_params.get("project") or default_project()))
+
+    def get_slice(request: Request) -> Response:
+        place = request.path_params
+        return reply(plane.get_slice(place["project"], place["zone"], place["slice"]))
+
+    return [
+        Route(f"{base}/ping", ping, methods=["GET"]),
+        Route(f"{base}/status", status, methods=["GET"]),
+        Route(f"{one_project}/locations/{{zone}}/slices/{{slice}}", get_slice, methods=["GET"]),
+        Route(f"{one_job}:cancel", jobs.cancel, methods=["POST"]),
+        Route(f"{one_job}:watch", jobs.watch, methods=["GET"]),
+        Route(f"{one_job}/logs", jobs.logs, methods=["GET"]),
+        Route(f"{one_project}/jobs", jobs.list, methods=["GET"]),
+        Route(f"{one_project}/jobs", jobs.create, methods=["POST"]),
+        Route(one_job, jobs.get, methods=["GET"]),
+        Route(one_job, jobs.delete, methods=["DELETE"]),
+    ]
+
+
+def _job(request: Request) -> tuple[str, str]:
+    return request.path_params["project"], request.path_params["job"]
+
+
+def _offset(request: Request) -> int:
+    text = request.query_params.get("offset") or "0"
+    if not (text.isascii() and text.isdigit()):
+        raise InvalidArgument.of_fields({"offset": f"{text!r} is not a number of bytes"})
+    return int(text)

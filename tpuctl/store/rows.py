@@ -1,0 +1,104 @@
+"""What is stored of each resource. Times are seconds since the epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tpuctl.api.jobs import JobState
+from tpuctl.api.names import job_name, node_name, operation_name
+from tpuctl.api.nodes import NodeState
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """A slice. ``operation`` is the one now under way on it; ``owner_job`` the uid of the job it was made for.
+
+    ``failures`` counts the runtime's unexpected ends that came in quick succession, the last at ``failure_time``.
+    """
+
+    uid: str
+    project: str
+    zone: str
+    name: str
+    accelerator_type: str
+    state: NodeState
+    host: str
+    port: int
+    create_time: float
+    spec: dict[str, Any] = field(default_factory=dict)
+    health_description: str | None = None
+    owner_job: str | None = None
+    operation: str | None = None
+    failures: int = 0
+    failure_time: float | None = None
+
+    @property
+    def full_name(self) -> str:
+        return node_name(self.project, self.zone, self.name)
+
+
+@dataclass(frozen=True)
+class OperationRow:
+    """``response`` and ``error`` are as on the wire; one of them is set once ``done``."""
+
+    name: str
+    project: str
+    zone: str
+    target: str
+    verb: str
+    create_time: float
+    done: bool = False
+    cancel_requested: bool = False
+    response: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+    end_time: float | None = None
+
+    @property
+    def full_name(self) -> str:
+        return operation_name(self.project, self.zone, self.name)
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """``device_seconds_before`` is what the slice had already counted under the job's name when the job started."""
+
+    uid: str
+    project: str
+    zone: str
+    name: str
+    state: JobState
+    command: list[str]
+    working_directory: str
+    slice: str
+    accelerator_type: str
+    create_time: float
+    ephemeral_slice: bool = False
+    keep_slice: bool = False
+    cancel_requested: bool = False
+    exit_code: int | None = None
+    signal: int | None = None
+    error: dict[str, Any] | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    metrics_tail: list[dict[str, float]] = field(default_factory=list)
+    artifacts: list[str] = field(default_factory=list)
+    host_seconds: float | None = None
+    device_seconds: float | None = None
+    device_seconds_before: float = 0.0
+    start_time: float | None = None
+    end_time: float | None = None
+
+    @property
+    def full_name(self) -> str:
+        return job_name(self.project, self.name)
+
+
+@dataclass(frozen=True)
+class Event:
+    """One change of one resource, such as ``CREATING -> READY``."""
+
+    time: float
+    resource: str
+    change: str
+    message: str = ""
+    number: int = 0

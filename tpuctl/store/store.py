@@ -1,0 +1,128 @@
+"""Reading and changing what is stored. A change is one transaction: resource, operation and event together."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Row, Table, delete, insert, select, update
+
+from tpuctl.api.jobs import JobState
+from tpuctl.api.nodes import NodeState
+from tpuctl.store import tables
+from tpuctl.store.engine import open_engine, translated
+from tpuctl.store.rows import Event, JobRow, NodeRow, OperationRow
+
+Resource = NodeRow | OperationRow | JobRow
+AnyRow = TypeVar("AnyRow", NodeRow, OperationRow, JobRow)
+
+_TABLES: dict[type[Any], Table] = {NodeRow: tables.nodes, OperationRow: tables.operations, JobRow: tables.jobs}
+_KEYS: dict[type[Any], str] = {NodeRow: "uid", OperationRow: "name", JobRow: "uid"}
+_STATES: dict[type[Any], Any] = {NodeRow: NodeState, JobRow: JobState}
+
+
+class Reader:
+    """Queries over one consistent view."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def nodes(self, **where: object) -> list[NodeRow]:
+        """The nodes whose columns equal ``where`` (or are in it, for a frozenset), oldest first."""
+        return self._select(NodeRow, where)
+
+    def operations(self, **where: object) -> list[OperationRow]:
+        return self._select(OperationRow, where)
+
+    def jobs(self, **where: object) -> list[JobRow]:
+        return self._select(JobRow, where)
+
+    def node(self, **where: object) -> NodeRow | None:
+        return next(iter(self.nodes(**where)), None)
+
+    def operation(self, name: str) -> OperationRow | None:
+        return next(iter(self.operations(name=name)), None)
+
+    def job(self, **where: object) -> JobRow | None:
+        return next(iter(self.jobs(**where)), None)
+
+    def events(self, resource: str | None = None) -> list[Event]:
+        """What happened, oldest first."""
+        query = select(tables.events).order_by(tables.events.c.number)
+        if resource is not None:
+            query = query.where(tables.events.c.resource == resource)
+        return [Event(**row) for row in self._connection.execute(query).mappings()]
+
+    def _select(self, kind: type[AnyRow], where: dict[str, object]) -> list[AnyRow]:
+        table = _TABLES[kind]
+        query = select(table).order_by(table.c.create_time)
+        for column, value in where.items():
+            wanted = table.c[column]
+            query = query.where(wanted.in_(value) if isinstance(value, frozenset) else wanted == value)
+        return [_row(kind, found) for found in self._connection.execute(query)]
+
+
+class Transaction(Reader):
+    """Changes that are committed together, or not at all."""
+
+    def insert(self, row: Resource) -> None:
+        self._connection.execute(insert(_TABLES[type(row)]).values(**dataclasses.asdict(row)))
+
+    def replace(self, row: AnyRow, **changes: object) -> AnyRow:
+        """The row with ``changes``, stored."""
+        table, key = _TABLES[type(row)], _KEYS[type(row)]
+        self._connection.execute(update(table).where(table.c[key] == getattr(row, key)).values(**changes))
+        changed: AnyRow = dataclasses.replace(row, **changes)  # type: ignore[arg-type]
+        return changed
+
+    def delete(self, row: Resource) -> None:
+        table, key = _TABLES[type(row)], _KEYS[type(row)]
+        self._connection.execute(delete(table).where(table.c[key] == getattr(row, key)))
+
+    def event(self, resource: str, change: str, message: str = "") -> None:
+        values = {"time": time.time(), "resource": resource, "change": change, "message": message}
+        self._connection.execute(insert(tables.events).values(**values))
+
+    def forget(self, before: float) -> None:
+        """Drop finished operations and events older than ``before``."""
+        operations, events = tables.operations, tables.events
+        self._connection.execute(delete(operations).where(operations.c.done, operations.c.end_time < before))
+        self._connection.execute(delete(events).where(events.c.time < before))
+
+
+class Store:
+    """The database of a control plane; safe for use from several threads. Raises ApiError for a full or bad disk."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._engine = open_engine(path)
+        self._writing = threading.Lock()
+        self.version = 0
+        """Grows with every committed change."""
+
+    @contextmanager
+    def change(self) -> Iterator[Transaction]:
+        """A transaction, committed at the block's end and undone if it raises."""
+        with self._writing, translated(self._path), self._engine.begin() as connection:
+            yield Transaction(connection)
+        self.version += 1
+
+    @contextmanager
+    def read(self) -> Iterator[Reader]:
+        with translated(self._path), self._engine.connect() as connection:
+            yield Reader(connection.execution_options(read=True))
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+def _row(kind: type[AnyRow], found: Row[Any]) -> AnyRow:
+    values = dict(found._mapping)
+    if kind in _STATES:
+        values["state"] = _STATES[kind](values["state"])
+    return kind(**values)

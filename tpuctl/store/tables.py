@@ -1,0 +1,89 @@
+"""The tables, one a resource. Names and types are the rows' own (rows.py)."""
+
+from __future__ import annotations
+
+from sqlalchemy import JSON, Boolean, Column, Float, Integer, MetaData, String, Table, UniqueConstraint
+
+VERSION = 1
+"""Of the schema; kept in the file as SQLite's user_version."""
+
+metadata = MetaData()
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("uid", String, primary_key=True),
+    Column("project", String, nullable=False),
+    Column("zone", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("accelerator_type", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("health_description", String),
+    Column("host", String, nullable=False),
+    Column("port", Integer, nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("owner_job", String),
+    Column("operation", String),
+    Column("failures", Integer, nullable=False),
+    Column("failure_time", Float),
+    Column("create_time", Float, nullable=False),
+    UniqueConstraint("project", "zone", "name"),
+    UniqueConstraint("host", "port"),
+)
+
+operations = Table(
+    "operations",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("project", String, nullable=False),
+    Column("zone", String, nullable=False),
+    Column("target", String, nullable=False),
+    Column("verb", String, nullable=False),
+    Column("done", Boolean, nullable=False),
+    Column("cancel_requested", Boolean, nullable=False),
+    Column("response", JSON(none_as_null=True)),
+    Column("error", JSON(none_as_null=True)),
+    Column("create_time", Float, nullable=False),
+    Column("end_time", Float),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("uid", String, primary_key=True),
+    Column("project", String, nullable=False),
+    Column("zone", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("command", JSON, nullable=False),
+    Column("working_directory", String, nullable=False),
+    Column("slice", String, nullable=False),
+    Column("accelerator_type", String, nullable=False),
+    Column("ephemeral_slice", Boolean, nullable=False),
+    Column("keep_slice", Boolean, nullable=False),
+    Column("cancel_requested", Boolean, nullable=False),
+    Column("exit_code", Integer),
+    Column("signal", Integer),
+    Column("error", JSON(none_as_null=True)),
+    Column("metrics", JSON, nullable=False),
+    Column("metrics_tail", JSON, nullable=False),
+    Column("artifacts", JSON, nullable=False),
+    Column("host_seconds", Float),
+    Column("device_seconds", Float),
+    Column("device_seconds_before", Float, nullable=False),
+    Column("create_time", Float, nullable=False),
+    Column("start_time", Float),
+    Column("end_time", Float),
+    UniqueConstraint("project", "name"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("time", Float, nullable=False),
+    Column("resource", String, nullable=False),
+    Column("change", String, nullable=False),
+    Column("message", String, nullable=False),
+    sqlite_autoincrement=True,
+)
