@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tpuctl.cli import terminal, training
 from tpuctl.cli.curve import curve
 from tpuctl.cli.units import seconds_text
+from tpuctl.metrics import POSITION
 
 if TYPE_CHECKING:
     from tpuctl.api.jobs import Job
@@ -47,7 +48,7 @@ def final_object(job: Job) -> dict[str, Any]:
 
 
 def _place(job: Job) -> dict[str, float]:
-    return {name: job.metrics[name] for name in training.POSITION_FIELDS if name in job.metrics}
+    return {name: job.metrics[name] for name in POSITION if name in job.metrics}
 
 
 def _ending(job: Job) -> Any:

@@ -29,7 +29,10 @@ def zone(node: Resource) -> str:
 
 
 def topology(node: Resource) -> str:
-    return str(node.get("acceleratorConfig", {}).get("topology", UNKNOWN))
+    from backend.hardware.accelerator_types import ACCELERATOR_TYPES
+
+    known = ACCELERATOR_TYPES.get(node.get("acceleratorType", ""))
+    return known.topology if known else UNKNOWN
 
 
 def field(name: str) -> Callable[[Resource], str]:

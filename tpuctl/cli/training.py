@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from tpuctl.metrics import POSITION
 
-Row = Mapping[str, float]
+Row = Mapping[str, Any]
 NOT_METRICS = frozenset({*POSITION, "time"})
 
 
 class Position(NamedTuple):
-    """A place in a training; what a script does not log is None."""
+    """A place in a training, its fields in the order of ``metrics.POSITION``; what a script does not log is None."""
 
     epoch: int | None
     epochs: int | None
@@ -49,15 +49,12 @@ class Position(NamedTuple):
 
 def position(row: Row) -> Position:
     """The place a row of metrics was logged at."""
-    return Position(*(int(row[name]) if row.get(name) is not None else None for name in POSITION_FIELDS))
-
-
-POSITION_FIELDS = Position._fields
+    return Position(*(int(row[name]) if row.get(name) is not None else None for name in POSITION))
 
 
 def scalars(row: Row) -> dict[str, float]:
-    """A row's metrics, without its place and time; what is null on the wire is not a number."""
-    return {name: float("nan") if value is None else value for name, value in row.items() if name not in NOT_METRICS}
+    """A row's metrics, without its place and time. On the wire "NaN" and "Infinity" are strings."""
+    return {name: float(value) for name, value in row.items() if name not in NOT_METRICS}
 
 
 def host_step_seconds(rows: Sequence[Row]) -> float | None:

@@ -1,0 +1,1 @@
+complete --command tpuctl --no-files --arguments "(env _TPUCTL_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) tpuctl)" --condition "env _TPUCTL_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) tpuctl"

@@ -1,0 +1,177 @@
+"""run job and logs: what is asked for, what is passed through, and what is printed at the end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+JOBS = "/tpuctl/v1/projects/local/jobs"
+
+
+def log(offset, text, stream="stdout"):
+    return {"type": "log", "offset": offset, "stream": stream, "time": 0.0, "text": text}
+
+
+def metrics(**values):
+    return {"type": "metrics", "values": values}
+
+
+@pytest.fixture
+def job(plane):
+    """A job that every POST makes: it prints, logs metrics and succeeds."""
+    job = plane.add_job("train-1")
+    plane.set(JOBS, job | {"state": "QUEUED", "exitCode": None}, "POST")
+    plane.streams[f"{JOBS}/train-1:watch"] = [
+        {"type": "progress", "message": "creating slice train-1"},
+        {"type": "job", "job": job | {"state": "RUNNING"}},
+        log(1, "hello\n"),
+        log(2, "careful\n", "stderr"),
+        metrics(epoch=1, epochs=1, step=1, steps=2, loss=1.0, time=1.0),
+        metrics(epoch=1, epochs=1, step=2, steps=2, loss=0.5, time=2.0),
+        log(3, "half a line"),
+        {"type": "job", "job": job},
+    ]
+    plane.streams[f"{JOBS}/train-1/logs"] = [log(1, "hello\n"), log(2, "careful\n", "stderr")]
+    return job
+
+
+def request_of(plane):
+    [body] = [body for method, path, body in plane.requests if (method, path) == ("POST", JOBS)]
+    return body
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("train_me.py").write_text("print('hello')\n")
+    return "train_me.py"
+
+
+def test_a_script_runs_with_this_python_and_environment_on_a_slice_of_its_own(tpuctl, plane, job, script, monkeypatch):
+    monkeypatch.setenv("MY_SETTING", "1")
+    tpuctl("run", "job", script, "--depth", "3")
+    body = request_of(plane)
+    assert body["command"] == [sys.executable, script, "--depth", "3"]
+    assert body["workingDirectory"] == str(Path.cwd())
+    assert body["environment"]["MY_SETTING"] == "1"
+    assert body["acceleratorType"] == "v3-8"
+    assert body["name"].startswith("train-me-")
+    assert "slice" not in body
+
+
+def test_own_options_are_taken_wherever_they_stand(tpuctl, plane, job, script):
+    tpuctl("run", "job", script, "--depth", "3", "--keep", "--type", "v2-8", "--name", "mine")
+    body = request_of(plane)
+    assert body["command"][2:] == ["--depth", "3"]
+    assert (body["keepSlice"], body["acceleratorType"], body["name"]) == (True, "v2-8", "mine")
+
+
+def test_after_two_dashes_everything_is_the_command_s(tpuctl, plane, job):
+    tpuctl("run", "job", "--slice", "demo", "--", "sh", "-c", "exit 0", "--keep")
+    body = request_of(plane)
+    assert body["command"] == ["sh", "-c", "exit 0", "--keep"]
+    assert body["slice"] == "demo"
+    assert "acceleratorType" not in body
+
+
+def test_a_model_runs_as_a_module(tpuctl, plane, job):
+    tpuctl("run", "job", "mnist", "--epochs", "2")
+    body = request_of(plane)
+    assert body["command"] == [sys.executable, "-m", "tpuctl.zoo.mnist", "--epochs", "2"]
+    assert body["name"].startswith("mnist-")
+
+
+def test_output_passes_through_untouched_on_its_own_stream(tpuctl, job, script):
+    result = tpuctl("run", "job", script)
+    assert result.stdout == "hello\nhalf a line"
+    assert "careful\n" in result.stderr
+
+
+def test_the_end_is_a_loss_curve_the_artifacts_and_both_clocks(tpuctl, job, script):
+    text = tpuctl("run", "job", script).stderr
+    assert "creating slice train-1" in text
+    assert "loss" in text
+    assert any("\u2800" < letter <= "\u28ff" for letter in text)
+    assert "/home/me/jobs/1/artifacts/curves.png" in text
+    assert "Job train-1 succeeded: 12.5 s on this host, 30 ms of device time (simulated)" in text
+
+
+def test_json_is_one_object_and_all_that_is_on_stdout(tpuctl, job, script):
+    result = tpuctl("run", "job", script, "-o", "json")
+    assert "hello\n" in result.stderr
+    assert json.loads(result.stdout) == {
+        "name": "train-1",
+        "state": "SUCCEEDED",
+        "exitCode": 0,
+        "slice": "train-1",
+        "metrics": {"loss": 0.25, "accuracy": 0.96, "epoch": 2, "epochs": 2, "step": 15, "steps": 15},
+        "artifacts": ["/home/me/jobs/1/artifacts/curves.png"],
+        "hostSeconds": 12.5,
+        "deviceSeconds": 0.03,
+    }
+
+
+@pytest.mark.parametrize(
+    ("ending", "exit_code", "words"),
+    [
+        ({"state": "FAILED", "exitCode": 7}, 7, "failed with exit status 7"),
+        ({"state": "FAILED", "exitCode": 137, "signal": 9}, 137, "was killed by signal 9"),
+        ({"state": "CANCELLED", "exitCode": 143, "signal": 15}, 143, "was cancelled"),
+        ({"state": "FAILED", "exitCode": None, "error": {"code": 8, "message": "no capacity"}}, 5, "no capacity"),
+    ],
+)
+def test_the_job_s_exit_status_is_the_command_line_s(tpuctl, plane, job, script, ending, exit_code, words):
+    plane.set(f"{JOBS}/train-1", job | ending)
+    result = tpuctl("run", "job", script)
+    assert result.exit_code == exit_code
+    assert words in result.stderr
+
+
+def test_no_wait_leaves_the_job_to_itself(tpuctl, plane, job, script):
+    result = tpuctl("run", "job", script, "--no-wait", "-o", "name")
+    assert (result.exit_code, result.stdout) == (0, "train-1\n")
+    assert "tpuctl logs train-1 -f" in result.stderr
+
+
+def test_a_kept_slice_is_named_at_the_end(tpuctl, plane, job, script):
+    plane.set(f"{JOBS}/train-1", job | {"keepSlice": True})
+    assert "Delete it: tpuctl delete slice train-1" in tpuctl("run", "job", script, "--keep").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "message", "hint"),
+    [
+        (["train_mee.py"], 3, "script not found: train_mee.py", "did you mean 'train_me.py'?"),
+        (["mnits"], 3, "neither a model, a Python file nor a command", "did you mean 'mnist'?"),
+        (["mnist", "--epoch", "3"], 2, "mnist has no option --epoch", "did you mean '--epochs'?"),
+        (["--", "python3", "nope.py"], 3, "script not found: nope.py", ""),
+        (["train_me.py", "--slice", "a", "--type", "v3-8"], 2, "--slice names a slice that is there", ""),
+    ],
+)
+def test_what_cannot_start_is_refused_before_anything_is_asked_for(tpuctl, plane, script, words, exit_code, message, hint):
+    result = tpuctl("run", "job", *words)
+    assert result.exit_code == exit_code
+    assert message in result.stderr
+    assert hint in result.stderr
+    assert plane.requests == []
+
+
+def test_without_jax_it_says_what_to_install(tpuctl, plane, script, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    result = tpuctl("run", "job", script)
+    assert result.exit_code == 1
+    assert "pip install 'tpuctl[jax]'" in result.stderr
+    assert "pip install 'tpuctl[train]'" in tpuctl("run", "job", "mnist").stderr
+    assert plane.requests == []
+
+
+def test_logs_prints_what_there_is_on_the_streams_it_came_from(tpuctl, job):
+    result = tpuctl("logs", "train-1")
+    assert (result.stdout, result.stderr) == ("hello\n", "careful\n")
+
+
+def test_logs_follows_to_the_end(tpuctl, job):
+    assert tpuctl("logs", "train-1", "-f").stdout == "hello\nhalf a line"

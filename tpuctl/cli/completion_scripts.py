@@ -1,0 +1,42 @@
+"""Write the shells' completion scripts: ``python -m tpuctl.cli.completion_scripts FOLDER``.
+
+They are the scripts of ``tpuctl --show-completion``: thin hooks that ask tpuctl itself what fits, so they know every
+command and every name there is, and change only when Typer's hooks do.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+FILE_NAMES = {"bash": "tpuctl.bash", "zsh": "_tpuctl", "fish": "tpuctl.fish"}
+COMPLETE_VARIABLE = "_TPUCTL_COMPLETE"
+ZSH_FIRST_TAB = """
+# zsh runs this file as a function at the first Tab: then it has to complete, too.
+if [[ $funcstack[1] == _tpuctl ]]; then _tpuctl_completion "$@"; fi
+"""
+
+
+def script(shell: str) -> str:
+    """The completion script of "bash", "zsh" or "fish"."""
+    result = subprocess.run(
+        [sys.executable, "-m", "tpuctl"],
+        env=os.environ | {COMPLETE_VARIABLE: f"source_{shell}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return result.stdout.strip() + "\n" + (ZSH_FIRST_TAB if shell == "zsh" else "")
+
+
+def write(folder: Path) -> None:
+    """Write all of them into ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for shell, name in FILE_NAMES.items():
+        (folder / name).write_text(script(shell))
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1] if len(sys.argv) > 1 else "completions"))
