@@ -48,7 +48,8 @@ class Instruction:
 class Computation:
     """A block: values 0..len(parameters)-1 are its parameters, then the captured values, then what it computes.
 
-    ``captures`` pairs a value number of this block with the value number of the enclosing one.
+    ``captures`` pairs a value number of this block with the value number of the enclosing one. ``uniform`` and
+    ``constant`` are filled in by scheduling: which values are one copy for all cores, and which no launch changes.
     """
 
     parameters: list[int]
@@ -56,6 +57,8 @@ class Computation:
     instructions: list[Instruction]
     returns: list[int]
     captures: list[tuple[int, int]] = field(default_factory=list)
+    uniform: list[bool] = field(default_factory=list)
+    constant: list[bool] = field(default_factory=list)
 
     def new_value(self, kind: TensorType) -> int:
         self.types.append(kind)
@@ -87,6 +90,7 @@ class Cost:
 class Program:
     """A compiled program: one core's code, run in lockstep by all ``num_replicas * num_partitions`` cores.
 
+    ``body`` is the simplified code; ``schedule`` the same, fused for parameters that are uniform where ``replicated``.
     ``device_ids`` is the device assignment, replica-major; ``donated`` the parameters whose memory may be reused;
     ``replicated`` the parameters whose sharding says that every core holds the same value.
     """
@@ -96,6 +100,7 @@ class Program:
     num_partitions: int
     device_ids: list[int]
     body: Computation
+    schedule: Computation
     donated: list[int]
     replicated: list[bool]
     memory: MemoryStats

@@ -93,6 +93,33 @@ def tensor_type(kind: ir.Type) -> TensorType:
     return TensorType(tuple(ranked.shape), np.dtype(_DTYPES[name]))
 
 
+def check_supported(module: ir.Module) -> None:
+    """Raise Unimplemented, with the line it came from, for the first operation of ``module`` that isn't taken."""
+    for operation in _operations(module.operation):
+        dialect, name = operation.name.split(".", 1)
+        if dialect not in {"stablehlo", "chlo", "mhlo"} or name in _IDENTITIES or name in {"return", "composite"}:
+            continue
+        _reader(operation, name)
+
+
+def _operations(operation: ir.Operation) -> Iterator[ir.Operation]:
+    for region in operation.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield inner.operation
+                yield from _operations(inner.operation)
+
+
+def _reader(operation: ir.Operation, name: str) -> Callable[[ir.Operation], Attributes]:
+    if name == "custom_call" and _target(operation) in _IDENTITY_CALLS:
+        return _nothing
+    reader = _READERS.get(name)
+    if reader is None:
+        shown = f"custom call {_target(operation)}" if name == "custom_call" else operation.name
+        raise Unimplemented(f"{shown} is not supported yet ({source_of(operation)})")
+    return reader
+
+
 def import_module(module: ir.Module) -> Computation:
     """The entry function of ``module`` as one computation, all calls inlined. Raises Unimplemented, InvalidArgument."""
     functions = {
@@ -146,12 +173,7 @@ class _Importer:
             return
         if name == "custom_call" and _target(operation).startswith("mhlo."):
             name = _target(operation).removeprefix("mhlo.")
-        if name == "get_tuple_element":
-            raise Unimplemented(f"tuples are not supported ({source_of(operation)})")
-        reader = _READERS.get(name)
-        if reader is None:
-            shown = f"custom call {_target(operation)}" if name == "custom_call" else operation.name
-            raise Unimplemented(f"{shown} is not supported yet ({source_of(operation)})")
+        reader = _reader(operation, name)
         regions = [self.computation(region.blocks[0], scope) for region in operation.regions]
         attributes = reader(operation)
         results = []

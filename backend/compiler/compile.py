@@ -1,0 +1,97 @@
+"""How does a module become a program? Partition, import, simplify, schedule, plan memory, cost."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from jaxlib import xla_client
+from jaxlib.mlir import ir
+
+from backend.compiler import stablehlo
+from backend.compiler.cost import as_cost, program_cost
+from backend.compiler.memory import largest_temporaries, plan_memory
+from backend.compiler.partition import partition
+from backend.compiler.program import Program
+from backend.compiler.schedule import schedule
+from backend.compiler.simplify import simplify
+from backend.errors import InvalidArgument, ResourceExhausted, Unimplemented
+from backend.hardware import Generation
+
+_GIB = 1 << 30
+_ASSIGNED = re.compile(r"\{(\d+)\}")
+
+
+def compile_module(module: bytes, compile_options: bytes, generation: Generation) -> Program:
+    """See backend.compiler.compile_module."""
+    try:
+        options = xla_client.CompileOptions.ParseFromString(compile_options)
+    except Exception as error:
+        raise InvalidArgument(f"the compile options can't be read: {error}") from None
+    build = options.executable_build_options
+    replicas, partitions = build.num_replicas, build.num_partitions
+    if replicas != 1:
+        raise Unimplemented("programs with several replicas are not supported; use one program over all cores (jit, shard_map)")
+    context = stablehlo.new_context()
+    with context:
+        source = stablehlo.parse(module, context)
+        attributes = stablehlo.argument_attributes(source)
+        if partitions > 1:
+            stablehlo.check_supported(source)
+            local = partition(stablehlo.bytecode(source), partitions, context)
+        else:
+            local = source
+        body = simplify(stablehlo.import_module(local))
+        replicated = [_is_replicated(row) for row in stablehlo.argument_attributes(local)]
+        if partitions == 1:
+            replicated = [True] * len(body.parameters)
+        else:
+            local.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), partitions)
+        scheduled = schedule(body, replicated, partitions)
+        donated = [i for i, row in enumerate(attributes) if "tf.aliasing_output" in row or "jax.buffer_donor" in row]
+        program = Program(
+            name=str(ir.StringAttr(source.operation.attributes["sym_name"]).value),
+            num_replicas=1,
+            num_partitions=partitions,
+            device_ids=_device_ids(build.device_assignment, partitions),
+            body=body,
+            schedule=scheduled,
+            donated=donated,
+            replicated=replicated,
+            memory=plan_memory(scheduled, donated),
+            cost=as_cost(program_cost(scheduled, partitions, generation)),
+            optimized_module=stablehlo.bytecode(local),
+        )
+    _check_fits(program, generation)
+    return program
+
+
+def _is_replicated(attributes: dict[str, ir.Attribute]) -> bool:
+    sharding = attributes.get("mhlo.sharding")
+    return sharding is not None and str(ir.StringAttr(sharding).value) == "{replicated}"
+
+
+def _device_ids(assignment: Any, partitions: int) -> list[int]:
+    """Device of each partition. The bindings show an assignment only as text: "Computation3{4}"."""
+    if assignment is None:
+        return list(range(partitions))
+    return [int(device) for device in _ASSIGNED.findall(repr(assignment))]
+
+
+def _check_fits(program: Program, generation: Generation) -> None:
+    """Raise ResourceExhausted, in the TPU compiler's words, if one core's HBM is too small for the program."""
+    memory = program.memory
+    needed = memory.argument_bytes + memory.output_bytes - memory.alias_bytes + memory.temp_bytes
+    if needed <= generation.hbm_available_bytes:
+        return
+    over = needed - generation.hbm_available_bytes
+    rows = [
+        f"  {padded / _GIB:.2f}G (unpadded {kind.nbytes / _GIB:.2f}G) {kind.dtype}{list(kind.shape)} {source}"
+        for kind, padded, source in largest_temporaries(program.schedule, 10)
+    ]
+    raise ResourceExhausted(
+        f"Ran out of memory in memory space hbm. Used {needed / _GIB:.2f}G of {generation.hbm_available_bytes / _GIB:.2f}G hbm. "
+        f"Exceeded hbm capacity by {over / _GIB:.2f}G. Program {program.name}: arguments {memory.argument_bytes / _GIB:.2f}G, "
+        f"outputs {memory.output_bytes / _GIB:.2f}G, temporaries {memory.temp_bytes / _GIB:.2f}G. Largest temporaries:\n"
+        + "\n".join(rows)
+    )

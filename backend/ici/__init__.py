@@ -1,0 +1,1 @@
+"""The interconnect: collectives over the torus."""

@@ -1,0 +1,1 @@
+"""The cores: kernels of every operation and the lockstep engine."""

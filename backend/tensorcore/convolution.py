@@ -1,0 +1,324 @@
+"""How does the matrix unit run a convolution? As a blocked implicit GEMM.
+
+Windows of a block of images are written out as rows (im2col) small enough for the cache and multiplied by the kernel.
+Where the contraction is long and the output small (the gradient of a kernel: "images" are what is contracted), the
+same rows are multiplied transposed and added up instead. Layouts are those of the instruction: windows are copied out
+of strided views, so no layout needs a transpose of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step
+from backend.tensorcore.mxu import load_operand, operand_dtype, rounds
+
+_PATCH_BYTES = 3 << 20
+_ACCUMULATORS = 4
+
+
+@dataclass(frozen=True)
+class _Geometry:
+    """Spatial sizes and parameters, one entry a spatial dimension."""
+
+    input: tuple[int, ...]
+    kernel: tuple[int, ...]
+    output: tuple[int, ...]
+    strides: list[int]
+    padding: list[tuple[int, int]]
+    lhs_dilation: list[int]
+    rhs_dilation: list[int]
+    reversal: list[bool]
+
+    @property
+    def padded(self) -> tuple[int, ...]:
+        """Sizes of the input after dilation and padding (cropping, where padding is negative)."""
+        return tuple(
+            max(0, (size - 1) * dilation + 1 if size else 0) + low + high
+            for size, dilation, (low, high) in zip(self.input, self.lhs_dilation, self.padding, strict=True)
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether windows are single positions in order: a matrix product over features."""
+        count = len(self.input)
+        return (
+            self.kernel == (1,) * count
+            and self.strides == [1] * count
+            and self.lhs_dilation == [1] * count
+            and self.padding == [(0, 0)] * count
+        )
+
+
+def build(site: Site) -> Step:
+    """The step of a ``convolution``, alone or summed over all cores."""
+    a = site.attributes
+    lhs_core, rhs_core = int(not site.uniform(0)), int(not site.uniform(1))
+    input_order = [d + lhs_core for d in a["input"]]
+    kernel_order = [d + rhs_core for d in a["kernel"]]
+    output_order = [d + site.lead for d in a["output"]]
+    x = site.operand(0).transpose([*range(lhs_core), *input_order])
+    w = site.operand(1).transpose([*range(rhs_core), *kernel_order])
+    out_shape = [site.result_shape()[d] for d in output_order]
+    geometry = _Geometry(
+        x.shape[lhs_core + 1 : -1],
+        w.shape[rhs_core:-2],
+        tuple(out_shape[1:-1]),
+        a["strides"],
+        a["padding"],
+        a["lhs_dilation"],
+        a["rhs_dilation"],
+        a["reversal"],
+    )
+    dtype = operand_dtype(site.operand_type(0).dtype, site.operand_type(1).dtype)
+    over_cores = bool(a.get("over_cores"))
+    images, features = x.shape[lhs_core], x.shape[-1]
+    groups = max(a["feature_groups"], a["batch_groups"])
+    window, outputs = int(np.prod(geometry.kernel)), int(np.prod(geometry.output))
+    summing = over_cores or (groups == 1 and window * features > images * outputs and features > 1)
+    make = _Contraction if summing else _Sliding
+    worker = make(site, geometry, images if not summing else features, x.shape[-1], w.shape[-1] // groups, dtype, groups)
+    lhs, rhs, result = site.instruction.operands[0], site.instruction.operands[1], site.instruction.results[0]
+    kernel_flip = tuple(slice(None, None, -1) if flip else slice(None) for flip in geometry.reversal)
+    cores = site.num_cores if (lhs_core or rhs_core) else 1
+
+    def step(env: Environment) -> None:
+        inputs = env[lhs].transpose([*range(lhs_core), *input_order])
+        kernels = env[rhs].transpose([*range(rhs_core), *kernel_order])[(slice(None),) * rhs_core + kernel_flip]
+        outputs = env[result].transpose([*range(site.lead), *output_order])
+        jobs = []
+        for core in range(cores):
+            source = inputs[core] if lhs_core else inputs
+            kernel = kernels[core] if rhs_core else kernels
+            target = outputs[core] if site.lead else outputs
+            jobs += [(*parts, target_part) for *parts, target_part in _groups(source, kernel, target, a)]
+        worker.run(jobs, sum_jobs=over_cores, kernel_is_shared=not rhs_core and groups == 1)
+
+    return step
+
+
+def _groups(x: Array, w: Array, out: Array, a: dict[str, Any]) -> list[tuple[Array, Array, Array]]:
+    """Views of input, kernel and output for each feature or batch group."""
+    if a["feature_groups"] > 1:
+        count = a["feature_groups"]
+        xs = np.split(x, count, axis=-1)
+    elif a["batch_groups"] > 1:
+        count = a["batch_groups"]
+        xs = np.split(x, count, axis=0)
+    else:
+        return [(x, w, out)]
+    return list(zip(xs, np.split(w, count, axis=-1), np.split(out, count, axis=-1), strict=True))
+
+
+class _Patches:
+    """Writes the windows of a few images out as rows. One set of buffers a thread."""
+
+    def __init__(self, site: Site, geometry: _Geometry, images: int, features: int, dtype: np.dtype[Any]) -> None:
+        self.geometry = geometry
+        self.rounded = rounds(site.operand_type(0).dtype, site.attributes["precision"])
+        self._positive = [(max(0, low), max(0, high)) for low, high in geometry.padding]
+        sizes = [
+            max(0, (size - 1) * dilation + 1 if size else 0) + low + high
+            for size, dilation, (low, high) in zip(geometry.input, geometry.lhs_dilation, self._positive, strict=True)
+        ]
+        self.buffers = [site.scratch((images, *sizes, features), dtype) for _ in range(site.workers.count)]
+        self._inside = tuple(
+            slice(low, low + max(0, (size - 1) * dilation + 1 if size else 0), dilation)
+            for size, dilation, (low, _) in zip(geometry.input, geometry.lhs_dilation, self._positive, strict=True)
+        )
+        self._crop = tuple(
+            slice(-min(0, low), size + min(0, high))
+            for size, (low, high) in zip(sizes, geometry.padding, strict=True)
+        )
+        self.has_holes = any(low or high for low, high in self._positive) or any(d > 1 for d in geometry.lhs_dilation)
+
+    def clear(self) -> None:
+        """Zero what padding and dilation leave empty."""
+        if self.has_holes:
+            for buffer in self.buffers:
+                buffer.fill(0)
+
+    def load(self, images: Array, thread: int) -> Array:
+        """(images, padded spatial..., features) of the thread's buffer, filled from ``images``."""
+        buffer = self.buffers[thread][: images.shape[0]]
+        if self.has_holes:
+            inside = buffer[(slice(None), *self._inside)]
+            np.copyto(inside, images, casting="unsafe")
+            load_operand(buffer, buffer, self.rounded)
+        else:
+            load_operand(images, buffer, self.rounded)
+        return buffer[(slice(None), *self._crop)]
+
+    def windows(self, padded: Array, outer: tuple[int, ...], outer_steps: list[int], inner_steps: list[int], inner: tuple[int, ...]) -> Array:
+        """(images, *outer, *inner, features): position ``outer * outer_steps + inner * inner_steps`` of each image."""
+        strides = padded.strides
+        spatial = strides[1:-1]
+        return as_strided(
+            padded,
+            (padded.shape[0], *outer, *inner, padded.shape[-1]),
+            (
+                strides[0],
+                *(s * step for s, step in zip(spatial, outer_steps, strict=True)),
+                *(s * step for s, step in zip(spatial, inner_steps, strict=True)),
+                strides[-1],
+            ),
+        )
+
+
+class _Sliding:
+    """Output by output: rows of windows times the kernel."""
+
+    def __init__(
+        self, site: Site, geometry: _Geometry, images: int, features: int, outputs: int, dtype: np.dtype[Any], groups: int
+    ) -> None:
+        del groups
+        a = site.attributes
+        features //= a["feature_groups"]
+        images //= a["batch_groups"]
+        self._geometry, self._workers, self._dtype = geometry, site.workers, dtype
+        window = int(np.prod(geometry.kernel)) * features
+        positions = int(np.prod(geometry.output))
+        image_bytes = max(1, positions * window * dtype.itemsize)
+        self._images = max(1, min(images, _PATCH_BYTES // image_bytes))
+        first = geometry.output[0] if geometry.output else 1
+        self._rows = max(1, min(first, first * _PATCH_BYTES // image_bytes)) if self._images == 1 else first
+        self._patches = _Patches(site, geometry, self._images, features, dtype)
+        block_rows = self._images * self._rows * (positions // first if first else 0)
+        self._rows_buffer = [site.scratch((block_rows, window), dtype) for _ in range(site.workers.count)]
+        self._out_buffer = [site.scratch((block_rows, outputs), dtype) for _ in range(site.workers.count)]
+        self._kernel = site.scratch((window, outputs), dtype)
+        self._kernel_rounded = rounds(site.operand_type(1).dtype, a["precision"])
+
+    def run(self, jobs: list[tuple[Array, Array, Array]], sum_jobs: bool, kernel_is_shared: bool) -> None:
+        del sum_jobs
+        self._patches.clear()
+        if kernel_is_shared:
+            self._load_kernel(jobs[0][1])
+            self._run_blocks([(x, out) for x, _, out in jobs])
+        else:
+            for x, w, out in jobs:
+                self._load_kernel(w)
+                self._run_blocks([(x, out)])
+
+    def _load_kernel(self, w: Array) -> None:
+        load_operand(w, self._kernel.reshape(w.shape), self._kernel_rounded)
+
+    def _run_blocks(self, jobs: list[tuple[Array, Array]]) -> None:
+        geometry = self._geometry
+        count = jobs[0][0].shape[0]
+        first = geometry.output[0] if geometry.output else 1
+        blocks = list(product(range(len(jobs)), range(0, count, self._images), range(0, first, self._rows)))
+
+        def work(block: int, thread: int) -> None:
+            job, image, row = blocks[block]
+            x, out = jobs[job]
+            self._block(x[image : image + self._images], out[image : image + self._images], row, thread)
+
+        self._workers.run(len(blocks), work)
+
+    def _block(self, images: Array, out: Array, row: int, thread: int) -> None:
+        geometry = self._geometry
+        padded = self._patches.load(images, thread)
+        if geometry.is_plain:
+            rows = padded.reshape(-1, padded.shape[-1])
+        else:
+            sizes = geometry.output
+            if sizes:
+                stop = min(sizes[0], row + self._rows)
+                padded = padded[:, row * geometry.strides[0] :]
+                sizes = (stop - row, *sizes[1:])
+                out = out[:, row:stop]
+            windows = self._patches.windows(padded, sizes, geometry.strides, geometry.rhs_dilation, geometry.kernel)
+            count = images.shape[0] * int(np.prod(sizes, dtype=np.int64))
+            rows = self._rows_buffer[thread][:count]
+            np.copyto(rows.reshape(windows.shape), windows)
+        if geometry.is_plain and geometry.output:
+            stop = min(geometry.output[0], row + self._rows)
+            if self._rows != geometry.output[0]:
+                rows = np.ascontiguousarray(padded[:, row:stop]).reshape(-1, padded.shape[-1])
+                out = out[:, row:stop]
+        if out.dtype == self._dtype and out.flags.c_contiguous:
+            np.matmul(rows, self._kernel, out=out.reshape(rows.shape[0], -1))
+        else:
+            buffer = self._out_buffer[thread][: rows.shape[0]]
+            np.matmul(rows, self._kernel, out=buffer)
+            np.copyto(out, buffer.reshape(out.shape), casting="unsafe")
+
+
+class _Contraction:
+    """Contraction by contraction: the transposed rows of windows times the other operand, added up.
+
+    The input's features are the "images" that are summed over; a window is as large as the output.
+    """
+
+    def __init__(
+        self, site: Site, geometry: _Geometry, images: int, features: int, outputs: int, dtype: np.dtype[Any], groups: int
+    ) -> None:
+        del features, groups
+        batch = site.operand_type(0).shape[site.attributes["input"][0]]
+        self._geometry, self._workers, self._dtype = geometry, site.workers, dtype
+        self._kernel_size = int(np.prod(geometry.kernel))
+        window = int(np.prod(geometry.output)) * batch
+        image_bytes = max(1, self._kernel_size * window * dtype.itemsize)
+        self._images = max(1, min(images, _PATCH_BYTES // image_bytes))
+        self._patches = _Patches(site, geometry, self._images, batch, dtype)
+        rows = self._images * self._kernel_size
+        threads = site.workers.count
+        self._rows_buffer = [site.scratch((rows, window), dtype) for _ in range(threads)]
+        self._other_buffer = [site.scratch((rows, outputs), dtype) for _ in range(threads)]
+        self._sums = site.scratch((_ACCUMULATORS, window, outputs), dtype)
+        self._products = [site.scratch((window, outputs), dtype) for _ in range(threads)]
+        self._other_rounded = rounds(site.operand_type(1).dtype, site.attributes["precision"])
+
+    def run(self, jobs: list[tuple[Array, Array, Array]], sum_jobs: bool, kernel_is_shared: bool) -> None:
+        del kernel_is_shared
+        self._patches.clear()
+        if sum_jobs:
+            self._sum([(x, w) for x, w, _ in jobs], jobs[0][2])
+        else:
+            for x, w, out in jobs:
+                self._sum([(x, w)], out)
+
+    def _sum(self, jobs: list[tuple[Array, Array]], out: Array) -> None:
+        count = jobs[0][0].shape[-1]
+        blocks = list(product(range(len(jobs)), range(0, count, self._images)))
+        accumulators = min(_ACCUMULATORS, len(blocks))
+
+        def work(accumulator: int, thread: int) -> None:
+            total = self._sums[accumulator]
+            for number, (job, image) in enumerate(blocks[accumulator::accumulators]):
+                x, w = jobs[job]
+                part = slice(image, image + self._images)
+                rows, other = self._load(x[..., part], w[..., part, :], thread)
+                target = total if number == 0 else self._products[thread]
+                np.matmul(rows.T, other, out=target)
+                if number:
+                    np.add(total, target, out=total)
+
+        self._workers.run(accumulators, work)
+        for accumulator in range(1, accumulators):
+            np.add(self._sums[0], self._sums[accumulator], out=self._sums[0])
+        batch = out.shape[0]
+        summed = self._sums[0].reshape(*self._geometry.output, batch, out.shape[-1])
+        np.copyto(out, np.moveaxis(summed, -2, 0), casting="unsafe")
+
+    def _load(self, x: Array, w: Array, thread: int) -> tuple[Array, Array]:
+        geometry = self._geometry
+        images = np.moveaxis(np.moveaxis(x, 0, -1), -2, 0)  # (batch, spatial, features) -> (features, spatial, batch)
+        padded = self._patches.load(images, thread)
+        windows = self._patches.windows(padded, geometry.kernel, geometry.rhs_dilation, geometry.strides, geometry.output)
+        count = images.shape[0] * self._kernel_size
+        rows = self._rows_buffer[thread][:count]
+        np.copyto(rows.reshape(windows.shape), windows)
+        other = self._other_buffer[thread][:count]
+        source = np.moveaxis(w, -2, 0)
+        load_operand(source, other.reshape(source.shape), self._other_rounded)
+        return rows, other
+
+
+KERNELS = {"convolution": Kernel(build)}

@@ -1,0 +1,169 @@
+"""How does a compiled program run on the cores? In lockstep: every step is done for all cores together.
+
+``Engine.load`` lowers a program once for each combination of uniform and per-core arguments that it is launched with;
+``Loaded.run`` binds arguments and outputs and walks the steps.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from backend.compiler.cost import program_cost
+from backend.compiler.program import Program, TensorType
+from backend.compiler.schedule import schedule
+from backend.hardware import Generation
+from backend.tensorcore import (
+    control,
+    convolution,
+    fusion,
+    indexing,
+    movement,
+    mxu,
+    reduction,
+    sorting,
+    window,
+)
+from backend.tensorcore.arena import Arena, Layout
+from backend.tensorcore.lowering import Block, Context, Kernel, Slot, lower, template
+from backend.tensorcore.pool import Pool
+from backend.tensorcore.threads import Workers
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+KERNELS: dict[str, Kernel] = {
+    **movement.KERNELS,
+    **fusion.KERNELS,
+    **mxu.KERNELS,
+    **convolution.KERNELS,
+    **reduction.KERNELS,
+    **window.KERNELS,
+    **indexing.KERNELS,
+    **sorting.KERNELS,
+    **control.KERNELS,
+}
+
+
+@dataclass(frozen=True)
+class Value:
+    """One array of a program for all its cores.
+
+    ``uniform``: every core has the same, ``array`` has the shape of one core's part. Else ``array`` has a leading
+    core axis. C-contiguous.
+    """
+
+    array: Array
+    uniform: bool
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a run made: results in the program's order, and the simulated seconds that one core took."""
+
+    results: list[Value]
+    device_seconds: float
+    mxu_seconds: float
+
+
+class Engine:
+    """The cores of one slice. One program runs at a time."""
+
+    def __init__(self, kernels: Mapping[str, Kernel], generation: Generation, threads: int | None = None) -> None:
+        self.kernels = kernels
+        self.generation = generation
+        self.workers = Workers(threads)
+        self.arena = Arena()
+        self.pool = Pool()
+
+    def load(self, program: Program) -> Loaded:
+        """Lower ``program``. Raises Unimplemented for an operation that has no kernel."""
+        return Loaded(self, program)
+
+    def recycle(self, value: Value) -> None:
+        """Take back the memory of a value that nobody reads any more."""
+        self.pool.give(value.array)
+
+
+@dataclass
+class _Variant:
+    """A program lowered for one choice of uniform parameters."""
+
+    block: Block
+    uniform_results: list[bool]
+    written: frozenset[int]
+
+
+class Loaded:
+    """A program ready to be launched."""
+
+    def __init__(self, engine: Engine, program: Program) -> None:
+        self._engine = engine
+        self._program = program
+        self._variants: dict[tuple[bool, ...], _Variant] = {}
+        self._lock = threading.Lock()
+        self._cost = program_cost(program.schedule, program.num_cores, engine.generation)
+        self._variant(tuple(program.replicated))
+
+    def run(self, arguments: Sequence[Value]) -> Launch:
+        """Run once. Arguments are those of all cores, in the order of the parameters; they are left as they are."""
+        program = self._program
+        variant = self._variant(tuple(argument.uniform for argument in arguments))
+        environment = variant.block.environment
+        for value, argument in zip(program.body.parameters, arguments, strict=True):
+            environment[value] = argument.array
+        results = []
+        with np.errstate(all="ignore"):
+            outputs = self._outputs(variant)
+            for value in variant.written:
+                environment[value] = outputs[variant.block.returns.index(value)]
+            variant.block.run()
+            for value, uniform, array in zip(variant.block.returns, variant.uniform_results, outputs, strict=True):
+                if environment[value] is not array:
+                    np.copyto(array, environment[value])
+                results.append(Value(array, uniform))
+        for value in (*program.body.parameters, *variant.written):
+            environment[value] = None
+        return Launch(results, self._cost.seconds, self._cost.mxu_seconds)
+
+    def _outputs(self, variant: _Variant) -> list[Array]:
+        cores = self._program.num_cores
+        return [
+            self._engine.pool.take(kind.shape if uniform else (cores, *kind.shape), kind.dtype)
+            for kind, uniform in zip(self._program.results, variant.uniform_results, strict=True)
+        ]
+
+    def _variant(self, uniform: tuple[bool, ...]) -> _Variant:
+        with self._lock:
+            if uniform not in self._variants:
+                self._variants[uniform] = self._lower(uniform)
+            return self._variants[uniform]
+
+    def _lower(self, uniform: tuple[bool, ...]) -> _Variant:
+        program, cores = self._program, self._program.num_cores
+        if list(uniform) == program.replicated:
+            computation = program.schedule
+        else:
+            computation = schedule(program.body, list(uniform), cores)
+        parameters = [
+            Slot(template(_shape(kind, flag, cores), kind.dtype), static=False)
+            for kind, flag in zip(program.parameters, uniform, strict=True)
+        ]
+        context = Context(self._engine.kernels, self._engine.arena, Layout(), self._engine.workers, cores)
+        block = lower(computation, parameters, context, outputs=frozenset(computation.returns))
+        written = frozenset(
+            value for value in computation.returns if not block.slots[value].static and value not in computation.parameters
+        ) & _computed(block, computation.returns)
+        return _Variant(block, [computation.uniform[value] for value in computation.returns], written)
+
+
+def _shape(kind: TensorType, uniform: bool, cores: int) -> tuple[int, ...]:
+    return kind.shape if uniform else (cores, *kind.shape)
+
+
+def _computed(block: Block, returns: list[int]) -> frozenset[int]:
+    """Returned values that a step writes; the others are views of parameters or of other values."""
+    return frozenset(value for value in returns if block.slots[value].owner is None)

@@ -1,0 +1,319 @@
+"""What does the vector unit compute for each elementwise operation? A table of functions that write into ``out``.
+
+Every function has the form ``f(*operands, out)``: operands broadcast against ``out``; ``out`` may be an operand.
+bfloat16 and float16 are computed in float32; integers wrap; special values are XLA's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from scipy import special
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Function = Callable[..., None]
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
+def compute_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type in which an element type is computed: float32 for the narrow floats, int8 for narrower ints."""
+    if dtype.kind in "fciub" and dtype != np.float16:
+        return dtype
+    if dtype == np.float16 or dtype.name.startswith(("bfloat", "float")):
+        return np.dtype(np.float32)
+    return np.dtype(np.uint8 if dtype.name.startswith("u") else np.int8)
+
+
+def _ufunc(function: Callable[..., Any]) -> Function:
+    def run(*operands: Array) -> None:
+        function(*operands[:-1], out=operands[-1])
+
+    return run
+
+
+def _plain(function: Callable[..., Any]) -> Function:
+    """For functions with no ``out``: computed, then copied."""
+
+    def run(*operands: Array) -> None:
+        np.copyto(operands[-1], function(*operands[:-1]), casting="unsafe")
+
+    return run
+
+
+def _by_kind(**functions: Function) -> Function:
+    """Chosen by the kind of the first operand: ``b`` bool, ``i`` signed, ``u`` unsigned, ``f`` float, ``c`` complex."""
+
+    def run(*operands: Array) -> None:
+        functions.get(operands[0].dtype.kind, functions["f"])(*operands)
+
+    return run
+
+
+def _logistic(x: Array, out: Array) -> None:
+    np.negative(x, out=out)
+    np.exp(out, out=out)
+    np.add(out, out.dtype.type(1), out=out)
+    np.reciprocal(out, out=out)
+
+
+def _rsqrt(x: Array, out: Array) -> None:
+    np.sqrt(x, out=out)
+    np.divide(out.dtype.type(1), out, out=out)
+
+
+def _divide_signed(a: Array, b: Array, out: Array) -> None:
+    safe = np.where(b == 0, b.dtype.type(1), b)
+    quotient = a // safe
+    quotient += (a % safe != 0) & ((a < 0) != (safe < 0))  # toward zero
+    np.copyto(out, np.where(b == 0, b.dtype.type(-1), quotient))
+
+
+def _divide_unsigned(a: Array, b: Array, out: Array) -> None:
+    quotient = a // np.where(b == 0, b.dtype.type(1), b)
+    np.copyto(out, np.where(b == 0, np.iinfo(b.dtype).max, quotient), casting="unsafe")
+
+
+def _remainder_int(a: Array, b: Array, out: Array) -> None:
+    result = np.fmod(a, np.where(b == 0, b.dtype.type(1), b))
+    np.copyto(out, np.where(b == 0, a, result))
+
+
+def _power_int(a: Array, b: Array, out: Array) -> None:
+    positive = np.power(a, np.maximum(b, b.dtype.type(0)))
+    if b.dtype.kind == "i":
+        odd = (b & 1).astype(bool)
+        negative = np.where(a == 1, 1, np.where(a == a.dtype.type(-1), np.where(odd, -1, 1), 0))
+        positive = np.where(b < 0, negative, positive)
+    np.copyto(out, positive, casting="unsafe")
+
+
+def _shift(function: Callable[..., Any], arithmetic: bool = False) -> Function:
+    def run(a: Array, b: Array, out: Array) -> None:
+        bits = a.dtype.itemsize * 8
+        unsigned = np.dtype(f"u{a.dtype.itemsize}")
+        amount = b.view(unsigned)
+        if arithmetic:
+            np.right_shift(a, np.minimum(amount, bits - 1).astype(a.dtype), out=out)
+            return
+        if not b.ndim or b.size == 1 or not any(b.strides):
+            if int(amount.flat[0]) < bits:
+                function(a.view(unsigned), amount, out=out.view(unsigned))
+            else:
+                out[...] = 0
+            return
+        shifted = function(a.view(unsigned), np.minimum(amount, bits - 1).astype(unsigned))
+        np.copyto(out.view(unsigned), np.where(amount >= bits, unsigned.type(0), shifted))
+
+    return run
+
+
+def _not(x: Array, out: Array) -> None:
+    (np.logical_not if x.dtype.kind == "b" else np.invert)(x, out=out)
+
+
+def _negate(x: Array, out: Array) -> None:
+    np.subtract(x.dtype.type(0), x, out=out) if x.dtype.kind == "u" else np.negative(x, out=out)
+
+
+def _sign(x: Array, out: Array) -> None:
+    if x.dtype.kind == "c":
+        size = np.abs(x)
+        np.copyto(out, np.where(size == 0, x, x / np.where(size == 0, 1, size)), casting="unsafe")
+    elif x.dtype.kind == "f":
+        np.copyto(out, np.where(x == 0, x, np.sign(x)))
+    else:
+        np.sign(x, out=out)
+
+
+def _round_away(x: Array, out: Array) -> None:
+    whole = np.trunc(x)
+    np.copyto(out, whole + np.copysign(np.abs(x - whole) >= 0.5, x), casting="unsafe")
+
+
+def _select(predicate: Array, on_true: Array, on_false: Array, out: Array) -> None:
+    if np.may_share_memory(out, on_true):
+        np.copyto(out, on_true)
+        np.copyto(out, on_false, where=np.logical_not(predicate))
+        return
+    np.copyto(out, on_false)
+    np.copyto(out, on_true, where=predicate)
+
+
+def _clamp(low: Array, x: Array, high: Array, out: Array) -> None:
+    np.maximum(x, low, out=out)
+    np.minimum(out, high, out=out)
+
+
+def _leading_zeros(x: Array, out: Array) -> None:
+    unsigned = x.view(f"u{x.dtype.itemsize}").copy()
+    bits = x.dtype.itemsize * 8
+    shift = 1
+    while shift < bits:
+        unsigned |= unsigned >> shift
+        shift *= 2
+    np.copyto(out, bits - np.bitwise_count(unsigned).astype(np.int64), casting="unsafe")
+
+
+def _complex(real: Array, imaginary: Array, out: Array) -> None:
+    out.real = real
+    out.imag = imaginary
+
+
+def _complex_log1p(x: Array) -> Array:
+    return np.log(1 + x)
+
+
+VECTOR_OPS: dict[str, Function] = {
+    "abs": _ufunc(np.absolute),
+    "acos": _ufunc(np.arccos),
+    "acosh": _ufunc(np.arccosh),
+    "add": _by_kind(b=_ufunc(np.logical_or), f=_ufunc(np.add)),
+    "and": _ufunc(np.bitwise_and),
+    "asin": _ufunc(np.arcsin),
+    "asinh": _ufunc(np.arcsinh),
+    "atan": _ufunc(np.arctan),
+    "atan2": _ufunc(np.arctan2),
+    "atanh": _ufunc(np.arctanh),
+    "bessel_i1e": _ufunc(special.i1e),
+    "cbrt": _ufunc(np.cbrt),
+    "ceil": _ufunc(np.ceil),
+    "clamp": _clamp,
+    "complex": _complex,
+    "conj": _ufunc(np.conjugate),
+    "cosh": _ufunc(np.cosh),
+    "cosine": _ufunc(np.cos),
+    "count_leading_zeros": _leading_zeros,
+    "digamma": _ufunc(special.psi),
+    "divide": _by_kind(i=_divide_signed, u=_divide_unsigned, f=_ufunc(np.divide)),
+    "erf": _ufunc(special.erf),
+    "erf_inv": _ufunc(special.erfinv),
+    "erfc": _ufunc(special.erfc),
+    "exponential": _ufunc(np.exp),
+    "exponential_minus_one": _ufunc(np.expm1),
+    "floor": _ufunc(np.floor),
+    "imag": _plain(np.imag),
+    "is_finite": _ufunc(np.isfinite),
+    "is_inf": _ufunc(np.isinf),
+    "is_neg_inf": _ufunc(np.isneginf),
+    "is_pos_inf": _ufunc(np.isposinf),
+    "lgamma": _ufunc(special.gammaln),
+    "log": _ufunc(np.log),
+    "log_plus_one": _by_kind(c=_plain(_complex_log1p), f=_ufunc(np.log1p)),
+    "logistic": _logistic,
+    "maximum": _by_kind(b=_ufunc(np.logical_or), f=_ufunc(np.maximum)),
+    "minimum": _by_kind(b=_ufunc(np.logical_and), f=_ufunc(np.minimum)),
+    "multiply": _by_kind(b=_ufunc(np.logical_and), f=_ufunc(np.multiply)),
+    "negate": _negate,
+    "next_after": _ufunc(np.nextafter),
+    "not": _not,
+    "or": _ufunc(np.bitwise_or),
+    "polygamma": _plain(special.polygamma),
+    "popcnt": _plain(np.bitwise_count),
+    "power": _by_kind(i=_power_int, u=_power_int, f=_ufunc(np.power)),
+    "real": _plain(np.real),
+    "remainder": _by_kind(i=_remainder_int, u=_remainder_int, f=_ufunc(np.fmod)),
+    "round_nearest_afz": _round_away,
+    "round_nearest_even": _ufunc(np.rint),
+    "rsqrt": _rsqrt,
+    "select": _select,
+    "shift_left": _shift(np.left_shift),
+    "shift_right_arithmetic": _shift(np.right_shift, arithmetic=True),
+    "shift_right_logical": _shift(np.right_shift),
+    "sign": _sign,
+    "sine": _ufunc(np.sin),
+    "sinh": _ufunc(np.sinh),
+    "sqrt": _ufunc(np.sqrt),
+    "square": _ufunc(np.square),
+    "subtract": _by_kind(b=_ufunc(np.logical_xor), f=_ufunc(np.subtract)),
+    "tan": _ufunc(np.tan),
+    "tanh": _ufunc(np.tanh),
+    "xor": _ufunc(np.bitwise_xor),
+    "zeta": _ufunc(special.zeta),
+}
+
+_COMPARISONS = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+}
+
+
+def comparison(direction: str, total_order: bool) -> Function:
+    """``compare`` in one direction; in IEEE total order -NaN < -inf < ... < -0 < +0 < ... < NaN."""
+    function = _COMPARISONS[direction]
+    if not total_order:
+        return _ufunc(function)
+
+    def run(a: Array, b: Array, out: Array) -> None:
+        function(_order_key(a), _order_key(b), out=out)
+
+    return run
+
+
+def _order_key(x: Array) -> Array:
+    """Signed integers in the total order of floats."""
+    if x.dtype.kind != "f":
+        return x
+    bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}")
+    return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
+
+
+def conversion(source: np.dtype[Any], target: np.dtype[Any]) -> Function:
+    """``convert``: floats go to integers toward zero, saturating, NaN to 0; to bool by ``!= 0``."""
+    if target.kind == "b":
+        return lambda x, out: np.not_equal(x, 0, out=out)
+    is_float = source.kind == "f"
+    if is_float and target.kind in "iu":
+        return lambda x, out: np.copyto(out, _saturate(x, target), casting="unsafe")
+    if source.kind == "c" and target.kind != "c":
+        return lambda x, out: np.copyto(out, x.real, casting="unsafe")
+    return lambda x, out: np.copyto(out, x, casting="unsafe")
+
+
+def _saturate(x: Array, target: np.dtype[Any]) -> Array:
+    limits = np.iinfo(target)
+    whole = np.nan_to_num(np.trunc(x.astype(np.float64)), nan=0.0)
+    inside = np.clip(whole, float(limits.min), np.nextafter(float(limits.max) + 1.0, 0.0))
+    result = inside.astype(target)
+    return np.where(whole >= float(limits.max), target.type(limits.max), result)
+
+
+def round_to_bfloat16(x: Array, out: Array) -> None:
+    """float32 ``x`` rounded to the nearest bfloat16, ties to even, kept in float32. NaN stays NaN."""
+    bits, rounded = x.view(np.uint32), out.view(np.uint32)
+    odd = np.right_shift(bits, 16)
+    np.bitwise_and(odd, 1, out=odd)
+    np.add(odd, 0x7FFF, out=odd)
+    np.add(bits, odd, out=rounded)
+    np.bitwise_and(rounded, 0xFFFF0000, out=rounded)
+
+
+def reduce_precision(exponent_bits: int, mantissa_bits: int) -> Function:
+    """``reduce_precision`` of float32 to a format of so many exponent and mantissa bits."""
+
+    def run(x: Array, out: Array) -> None:
+        if mantissa_bits < 23:
+            drop = 23 - mantissa_bits
+            bits = x.view(np.uint32)
+            odd = (bits >> drop) & np.uint32(1)
+            rounded = (bits + odd + np.uint32((1 << (drop - 1)) - 1)) & np.uint32((0xFFFFFFFF << drop) & 0xFFFFFFFF)
+            result = np.where(np.isnan(x), x, rounded.view(np.float32))
+        else:
+            result = x.copy()
+        if exponent_bits < 8:
+            bias = (1 << (exponent_bits - 1)) - 1
+            largest = np.float32(2.0**bias * (2 - 2.0**-mantissa_bits))
+            smallest = np.float32(2.0 ** (1 - bias))
+            result = np.where(np.abs(result) > largest, np.copysign(np.float32(np.inf), result), result)
+            result = np.where(np.abs(result) < smallest, np.copysign(np.float32(0), result), result)
+            result = np.where(np.isnan(x), x, result)
+        np.copyto(out, result)
+
+    return run
