@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from backend.driver import handles
 from backend.driver.errors import error_handle
-from backend.driver.session import Session
+from backend.driver.session import Continuation, Session
 from backend.driver.slots import slot
 from backend.errors import TpuError, error_from_code
 
-_PATIENCE_SECONDS = 0.002
-"""How long a thread that asks for a callback reads the link itself before it leaves that to the collector."""
-
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
-_Continuation = Callable[[TpuError | None], None]
 
 
 class OperationEvent(handles.Droppable):
-    """The end of the operation with number ``sequence``. ``patience`` is as in Session.when_done."""
+    """The end of the operation with number ``sequence``, which somebody is going to wait for."""
 
-    __slots__ = ("patience", "sequence", "session")
+    __slots__ = ("sequence", "session")
 
-    def __init__(self, session: Session, sequence: int, patience: float) -> None:
+    def __init__(self, session: Session, sequence: int) -> None:
         self.session = session
         self.sequence = sequence
-        self.patience = patience
 
     def is_ready(self) -> bool:
         return self.session.is_done(self.sequence)
@@ -39,8 +33,17 @@ class OperationEvent(handles.Droppable):
     def error(self) -> TpuError | None:
         return self.session.error(self.sequence)
 
-    def when_ready(self, continuation: _Continuation) -> None:
-        self.session.when_done(self.sequence, continuation, self.patience)
+    def when_ready(self, continuation: Continuation) -> None:
+        self.session.as_soon_as_done(self.sequence, continuation)
+
+
+class CompletionEvent(OperationEvent):
+    """The same for C++ that only watches: asking for a callback holds nothing up."""
+
+    __slots__ = ()
+
+    def when_ready(self, continuation: Continuation) -> None:
+        self.session.when_done(self.sequence, continuation)
 
 
 class HostEvent(handles.Droppable):
@@ -50,7 +53,7 @@ class HostEvent(handles.Droppable):
         self._set = threading.Event()
         self._lock = threading.Lock()
         self._error: TpuError | None = None
-        self._continuations: list[_Continuation] = []
+        self._continuations: list[Continuation] = []
 
     def set(self, error: TpuError | None = None) -> None:
         self._error = error
@@ -69,7 +72,7 @@ class HostEvent(handles.Droppable):
     def error(self) -> TpuError | None:
         return self._error
 
-    def when_ready(self, continuation: _Continuation) -> None:
+    def when_ready(self, continuation: Continuation) -> None:
         with self._lock:
             if not self._set.is_set():
                 self._continuations.append(continuation)
@@ -91,12 +94,12 @@ def ready_event(session: Session, sequence: int) -> int:
     """The handle of an event that somebody is going to wait for."""
     if sequence <= session.done and session.error(sequence) is None:
         return READY
-    return handles.new(OperationEvent(session, sequence, _PATIENCE_SECONDS))
+    return handles.new(OperationEvent(session, sequence))
 
 
 def completion_event(session: Session, sequence: int) -> int:
-    """The handle of an event that C++ watches on the side: asking for a callback must not hold it up."""
-    return handles.new(OperationEvent(session, sequence, 0.0))
+    """The handle of an event that C++ watches on the side."""
+    return handles.new(CompletionEvent(session, sequence))
 
 
 @slot("PJRT_Event_IsReady")

@@ -44,7 +44,12 @@ INLINE_BYTES = 16 << 10
 PIECE_BYTES = 4 << 20
 _RELEASES_AT_ONCE = 64
 _IDLE_SECONDS = 0.2
+_LAZY_SECONDS = 0.02
+_PATIENCE_SECONDS = 0.002
 _FOREVER = 3600.0
+
+
+Continuation = Callable[[TpuError | None], None]
 
 
 @dataclass(frozen=True)
@@ -76,9 +81,10 @@ class Session:
         self._order = threading.Lock()
         self._turn = threading.Condition()
         self._somebody_reads = False
-        self._callbacks: list[tuple[int, int, Callable[[TpuError | None], None]]] = []
+        self._callbacks: list[tuple[int, int, Continuation]] = []
         self._callback_numbers = itertools.count()
-        self._callbacks_due = threading.Event()
+        self._wake_collector = threading.Event()
+        self._urgent_through = 0
         self._arena = connection.arena
         self._regions = [Region(index * REGION_BYTES, REGION_BYTES) for index in range(REGIONS)] if self._arena else []
         threading.Thread(target=self._collect, name="tpuctl-collector", daemon=True).start()
@@ -138,7 +144,8 @@ class Session:
     def flush(self) -> None:
         """Send the releases that have gathered. Raises Unavailable."""
         with self._order:
-            self._flush()
+            if self._broken is None:
+                self._connection.send(*self._take_released())
 
     def unload(self, executable: int) -> None:
         """Raises Unavailable."""
@@ -162,7 +169,7 @@ class Session:
         """Give the chips back."""
         self._closed = True
         self._connection.shut()
-        self._callbacks_due.set()
+        self._wake_collector.set()
 
     # Waiting
 
@@ -187,14 +194,21 @@ class Session:
             return self._broken
         return self.failures.get(sequence)
 
-    def when_done(self, sequence: int, callback: Callable[[TpuError | None], None], patience: float) -> None:
-        """Call back once an operation is done, with its error.
+    def when_done(self, sequence: int, callback: Continuation) -> None:
+        """Call back, with its error, some time after an operation is done: when somebody reads anyway."""
+        heapq.heappush(self._callbacks, (sequence, next(self._callback_numbers), callback))
+        if self.done >= sequence or self._broken is not None:
+            self._call_back()
 
-        The call comes from this thread if that takes at most ``patience`` seconds, else from another one.
+    def as_soon_as_done(self, sequence: int, callback: Continuation) -> None:
+        """Call back, with its error, as soon as an operation is done: from this thread if that is a matter of moments.
+
+        The thread that asks is about to wait; so it reads the link itself for a while before the collector does.
         """
         heapq.heappush(self._callbacks, (sequence, next(self._callback_numbers), callback))
-        if not self._read_until(lambda: self.done >= sequence, patience):
-            self._callbacks_due.set()
+        if not self._read_until(lambda: self.done >= sequence, _PATIENCE_SECONDS):
+            self._urgent_through = max(self._urgent_through, sequence)
+            self._wake_collector.set()
         self._call_back()
 
     # The other side of it
@@ -202,18 +216,18 @@ class Session:
     def _send(self, message: Message) -> None:
         if self._broken is not None:
             raise self._broken
-        if self._released and not isinstance(message, Stage):
-            self._flush()
+        released = self._take_released()
         try:
-            self._connection.send(message)
+            self._connection.send(*released, message)
         except Unavailable as error:
             self._break(error)
             raise
 
-    def _flush(self) -> None:
+    def _take_released(self) -> list[Release]:
+        if not self._released:
+            return []
         released, self._released = self._released, []
-        if released and self._broken is None:
-            self._connection.send(Release(released))
+        return [Release(released)]
 
     def _ask(self, make: Callable[[int], Message]) -> Answer:
         request = next(self._requests)
@@ -335,22 +349,27 @@ class Session:
                 f'slice "{name}" has ended while this process was using it ({error.message}); '
                 "see `tpuctl list slices` and start again on a slice that is READY"
             )
-        self._callbacks_due.set()
+        self._wake_collector.set()
 
     def _collect(self) -> None:
-        """The collector thread: serve callbacks that nobody waits for, and pass on what was destroyed."""
+        """The collector thread: read for callbacks that nobody reads for, and pass on what was destroyed."""
         while not self._closed and self._broken is None:
-            self._callbacks_due.wait(_IDLE_SECONDS)
-            self._callbacks_due.clear()
-            while self._callbacks and self._broken is None:
-                self._read_until(lambda: not self._callbacks, _IDLE_SECONDS)
+            self._wake_collector.wait(_LAZY_SECONDS if self._callbacks else _IDLE_SECONDS)
+            self._wake_collector.clear()
+            while self.done < self._urgent_through and self._broken is None:
+                self._read_until(lambda: self.done >= self._urgent_through, _IDLE_SECONDS)
+            if self._callbacks:
+                self._read_until(lambda: not self._callbacks, 0.0)
             handles.sweep()
-            if self._released and not self._closed and self._broken is None:
-                try:
-                    self.flush()
-                except Unavailable as error:
-                    self._break(error)
+            self._flush_quietly()
         self._call_back()
+
+    def _flush_quietly(self) -> None:
+        if self._released and not self._closed:
+            try:
+                self.flush()
+            except Unavailable as error:
+                self._break(error)
 
 
 def _address(memory: memoryview) -> int:

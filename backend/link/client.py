@@ -67,9 +67,9 @@ class Connection:
                 return replies[0]
         raise Unavailable(f"the slice runtime at {self.address} does not answer")
 
-    def send(self, message: Message) -> None:
+    def send(self, *messages: Message) -> None:
         """Send, waiting while the runtime's socket is full. Raises Unavailable if the runtime is gone."""
-        data = frame(message)
+        data = b"".join(map(frame, messages))
         try:
             with self._sending:
                 self._sock.sendall(data)

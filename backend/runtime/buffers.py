@@ -6,7 +6,7 @@ is. Loose handles are assembled once, and from then on share the assembled stora
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,23 @@ _COMPARED_BYTES = 1 << 20
 
 
 class Storage:
-    """The memory of one value; it lives as long as a handle or a launch refers to it."""
+    """The memory of one value. It goes to ``recycle`` once no handle and no launch refers to it any more.
 
-    __slots__ = ("value",)
+    ``base`` is the storage whose memory this one is a view of.
+    """
 
-    def __init__(self, value: Value) -> None:
+    __slots__ = ("_base", "_recycle", "value")
+
+    def __init__(
+        self, value: Value, recycle: Callable[[Value], None] | None = None, base: Storage | None = None
+    ) -> None:
         self.value = value
+        self._recycle = recycle
+        self._base = base
+
+    def __del__(self) -> None:
+        if self._recycle is not None:
+            self._recycle(self.value)
 
     def part(self, position: int) -> np.ndarray[Any, Any]:
         """The array of the core at ``position``, a view."""
@@ -113,7 +124,7 @@ def gather(handles: Sequence[Handle]) -> Value:
         return first.value
     parts = [handle.part() for handle in handles]
     uniform = all(_same_bits(parts[0], part) for part in parts[1:])
-    storage = Storage(Value(parts[0], True) if uniform else Value(np.stack(parts), False))
+    storage = Storage(Value(parts[0], True), base=first) if uniform else Storage(Value(np.stack(parts), False))
     for position, handle in enumerate(handles):
         handle.storage, handle.position = storage, position
     return storage.value

@@ -7,7 +7,6 @@ import hmac
 import logging
 import socket
 import struct
-import threading
 from concurrent.futures import Executor
 
 from backend.compiler.program import Program
@@ -19,7 +18,6 @@ from backend.link.framing import (
     EndOfStream,
     FrameReader,
     MalformedFrame,
-    frame,
     request_reader,
 )
 from backend.link.messages import (
@@ -47,6 +45,7 @@ from backend.link.messages import (
     Unload,
 )
 from backend.runtime.occupancy import Holder
+from backend.runtime.outbox import Outbox
 from backend.runtime.session import Session
 from backend.runtime.slice import Slice
 from backend.runtime.uploads import Uploads
@@ -65,7 +64,7 @@ class Connection:
         self._slice = chips
         self._token = token
         self._compiler = compiler
-        self._sending = threading.Lock()
+        self._outbox = Outbox(sock)
         self._reader: FrameReader[Request] = request_reader(sock)
         self._arena: Arena | None = None
 
@@ -78,7 +77,7 @@ class Connection:
                 if hello.role == "driver":
                     self._serve_driver(hello, rest)
                 else:
-                    self._send(self._slice.welcome())
+                    self._outbox.send(self._slice.welcome())
                     self._serve_monitor(rest)
         except MalformedFrame as error:
             _log.warning("connection ended: malformed frame", extra={"reason": str(error)})
@@ -121,7 +120,7 @@ class Connection:
             )
 
     def _refuse(self, error: TpuError) -> None:
-        self._send(Refused(error.code, error.message))
+        self._outbox.send(Refused(error.code, error.message))
         raise EndOfStream
 
     def _peer_pid(self, hello: Hello) -> int:
@@ -135,7 +134,7 @@ class Connection:
             for message in messages:
                 if not isinstance(message, Status):
                     raise MalformedFrame(f"a monitor sent {type(message).__name__}")
-                self._send(Telemetry(message.request, self._slice.telemetry()))
+                self._outbox.send(Telemetry(message.request, self._slice.telemetry()))
             messages = self._reader.read()
 
     def _serve_driver(self, hello: Hello, messages: list[Request]) -> None:
@@ -148,10 +147,11 @@ class Connection:
         uploads = Uploads(self._arena, self._slice.hbm_bytes)
         _log.info("driver attached", extra={"client": holder.pid, "job": holder.job})
         try:
-            self._send(self._slice.welcome())
+            self._outbox.send(self._slice.welcome())
             while True:
                 for message in messages:
                     self._handle(message, session, uploads)
+                self._outbox.flush()
                 messages = self._reader.read()
         finally:
             self._slice.occupancy.leave()
@@ -163,24 +163,24 @@ class Connection:
     def _handle(self, message: Request, session: Session, uploads: Uploads) -> None:
         match message:
             case Execute() | Release() | Fetch() | Copy() | Unload() | MemoryStats():
-                self._slice.launch_queue.submit(session, message, self._send_or_end)
+                self._slice.launch_queue.submit(session, message, self._outbox)
             case Stage():
                 uploads.stage(message)
                 self._free(message.data)
             case Put():
                 upload = uploads.finish(message)
                 self._free(message.data)
-                self._slice.launch_queue.submit(session, upload, self._send_or_end)
+                self._slice.launch_queue.submit(session, upload, self._outbox)
             case Compile():
                 self._compiler.submit(self._compile, message, session)
             case Status():
-                self._send(Telemetry(message.request, self._slice.telemetry()))
+                self._outbox.send(Telemetry(message.request, self._slice.telemetry()))
             case Hello():
                 raise MalformedFrame("a second greeting")
 
     def _free(self, data: Data) -> None:
         if isinstance(data, Region):
-            self._send(RegionFree(data.offset))
+            self._outbox.send(RegionFree(data.offset))
 
     def _compile(self, message: Compile, session: Session) -> None:
         if session.ended:
@@ -195,17 +195,7 @@ class Connection:
         except Exception as error:  # noqa: BLE001 the outermost boundary of what a client's module can do
             _log.exception("compilation failed", extra={"job": session.job})
             reply = Failed(message.request, Internal.code, f"the compiler failed: {type(error).__name__}: {error}")
-        self._send_or_end(reply)
-
-    def _send(self, message: Message) -> None:
-        data = frame(message)
-        with self._sending:
-            self._sock.sendall(data)
-
-    def _send_or_end(self, message: Message) -> None:
-        """Send from a thread that serves others too: a client that is gone is its own thread's affair."""
-        with contextlib.suppress(OSError):
-            self._send(message)
+        self._outbox.send(reply)
 
 
 def describe(request: int, program: Program) -> Compiled:

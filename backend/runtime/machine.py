@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
+from backend.compiler import compile_module
 from backend.compiler.memory import padded_bytes
 from backend.compiler.program import Program, TensorType
 from backend.errors import Unimplemented
 from backend.hardware import Generation
-from backend.tensorcore.engine import Engine, Launch, Value
+from backend.tensorcore.engine import KERNELS, Engine, Launch, Value
 
 
 class Loaded(Protocol):
     """A program in the engine, ready to run."""
 
-    def run(self, arguments: list[Value]) -> Launch: ...
+    def run(self, arguments: Sequence[Value]) -> Launch: ...
 
 
 class Machine(Protocol):
@@ -30,6 +32,10 @@ class Machine(Protocol):
         """HBM that a value takes on one core, tile padding included."""
         ...
 
+    def recycle(self, value: Value) -> None:
+        """Take back the memory of a value that nobody refers to any more."""
+        ...
+
     def warm_up(self) -> None:
         """Import what the first compilation needs."""
         ...
@@ -40,25 +46,27 @@ class EmulatedMachine:
 
     def __init__(self, generation: Generation) -> None:
         self._generation = generation
-        self._engine = Engine()
+        self._engine = Engine(KERNELS, generation)
 
     def compile(self, module: bytes, options: bytes) -> Program:
         try:
-            from backend.compiler import compile_module
+            return compile_module(module, options, self._generation)
         except ModuleNotFoundError as error:
             raise Unimplemented(
                 f"the slice runtime cannot compile: {error.name} is not installed; pip install 'tpuctl[jax]'"
             ) from error
-        return compile_module(module, options, self._generation)
 
     def load(self, program: Program) -> Loaded:
         return self._engine.load(program)
 
     def padded_bytes(self, kind: TensorType) -> int:
-        return padded_bytes(kind, self._generation)
+        return padded_bytes(kind)
+
+    def recycle(self, value: Value) -> None:
+        self._engine.recycle(value)
 
     def warm_up(self) -> None:
         try:
-            import backend.compiler  # noqa: F401
+            import backend.compiler.compile  # noqa: F401
         except ModuleNotFoundError:
             return

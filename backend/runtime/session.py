@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,21 +19,24 @@ from backend.runtime.telemetry import LaunchCounters
 from backend.runtime.uploads import Upload
 from backend.tensorcore.engine import Value
 
+_SHORT_SECONDS = 0.0005
+_FOREVER = float("inf")
+
 Operation = Execute | Upload | Fetch | Copy | Release | Unload | MemoryStats
 
 
-@dataclass(frozen=True)
 class Executable:
     """A loaded program, with what a launch asks of it every time."""
 
-    program: Program
-    loaded: Loaded
-    results: list[tuple[TensorType, int]]
-    """Type and HBM bytes of each result on one core."""
-
-    @property
-    def output_bytes(self) -> int:
-        return sum(size for _, size in self.results)
+    def __init__(self, program: Program, loaded: Loaded, machine: Machine) -> None:
+        self.program = program
+        self.loaded = loaded
+        self.parameters = program.parameters
+        self.results = [(kind, machine.padded_bytes(kind)) for kind in program.results]
+        """Type and HBM bytes of each result on one core."""
+        self.output_bytes = sum(size for _, size in self.results)
+        self.host_seconds = _FOREVER
+        """How long the last run took."""
 
 
 class Session:
@@ -66,8 +68,14 @@ class Session:
 
     def load(self, number: int, program: Program) -> None:
         """Make ``program`` known as executable ``number``."""
-        results = [(kind, self._machine.padded_bytes(kind)) for kind in program.results]
-        self._executables[number] = Executable(program, self._machine.load(program), results)
+        self._executables[number] = Executable(program, self._machine.load(program), self._machine)
+
+    def is_short(self, operation: Operation) -> bool:
+        """Whether an operation is sure to be done in a moment."""
+        if not isinstance(operation, Execute):
+            return True
+        executable = self._executables.get(operation.executable)
+        return executable is None or executable.host_seconds < _SHORT_SECONDS
 
     def perform(self, operation: Operation) -> Reply | None:
         """Do one operation; the reply that carries data, if it has one. Raises TpuError."""
@@ -105,26 +113,26 @@ class Session:
             raise InvalidArgument(f"executable {operation.executable} is not loaded")
         program = executable.program
         cores = [self._core(core) for core in operation.cores or program.device_ids]
-        if len(operation.inputs) != len(cores) * len(program.parameters) or len(cores) != program.num_cores:
+        if len(operation.inputs) != len(cores) * len(executable.parameters) or len(cores) != program.num_cores:
             raise InvalidArgument(
-                f"{program.name} takes {len(program.parameters)} arguments on {program.num_cores} cores, "
+                f"{program.name} takes {len(executable.parameters)} arguments on {program.num_cores} cores, "
                 f"but got {len(operation.inputs)} buffers for {len(cores)} cores"
             )
         columns = list(self._buffers.arguments(operation.inputs, len(cores)))
-        _check_types(program, columns)
+        _check_types(executable, columns)
         arguments = [gather(column) for column in columns]
-        donated = self._donated(operation, program)
-        reused = sum(columns[parameter][0].hbm_bytes for parameter in set(program.donated) - set(operation.keep))
+        given = set(program.donated).difference(operation.keep)
+        donated = _every(operation.inputs, len(executable.parameters), given)
+        reused = sum(columns[parameter][0].hbm_bytes for parameter in given)
         needed = max(0, program.memory.temp_bytes + executable.output_bytes - min(reused, program.memory.alias_bytes))
         for core in cores:
             core.require(needed, f"the results and temporaries of {program.name}")
-        del columns
         self._buffers.release(donated)
         started = time.perf_counter()
         launch = executable.loaded.run(arguments)
-        host_seconds = time.perf_counter() - started
-        self._counters.record(self.job, launch.device_seconds, launch.mxu_seconds, host_seconds)
-        storages = [Storage(value) for value in launch.results]
+        executable.host_seconds = time.perf_counter() - started
+        self._counters.record(self.job, launch.device_seconds, launch.mxu_seconds, executable.host_seconds)
+        storages = [Storage(value, self._machine.recycle) for value in launch.results]
         number = operation.outputs
         for position, core in enumerate(cores):
             for storage, (kind, size) in zip(storages, executable.results, strict=True):
@@ -132,17 +140,12 @@ class Session:
                 self._buffers.add(number, Handle(kind, storage, position, hbm=core, hbm_bytes=size))
                 number += 1
 
-    def _donated(self, operation: Execute, program: Program) -> list[int]:
-        count = len(program.parameters)
-        given = set(program.donated) - set(operation.keep)
-        return [number for index, number in enumerate(operation.inputs) if index % count in given] if given else []
-
     def _define(self, upload: Upload) -> None:
         put = upload.put
         if upload.array is None:
             raise upload.error or InvalidArgument("the buffer has no data")
         kind = TensorType(tuple(put.shape), upload.array.dtype)
-        self._add(put, kind, Storage(Value(upload.array, True)), 0)
+        self._add(put, kind, Storage(Value(upload.array, True), self._machine.recycle), 0)
 
     def _copy(self, operation: Copy) -> None:
         source = self._buffers[operation.source]
@@ -185,12 +188,17 @@ class Session:
         )
 
 
-def _check_types(program: Program, columns: Sequence[Sequence[Handle]]) -> None:
-    for index, (kind, column) in enumerate(zip(program.parameters, columns, strict=True)):
+def _every(numbers: Sequence[int], count: int, chosen: Collection[int]) -> list[int]:
+    """Of rows of ``count`` numbers, those in the ``chosen`` columns."""
+    return [number for index, number in enumerate(numbers) if index % count in chosen] if chosen else []
+
+
+def _check_types(executable: Executable, columns: Sequence[Sequence[Handle]]) -> None:
+    for index, (kind, column) in enumerate(zip(executable.parameters, columns, strict=True)):
         for handle in column:
             if handle.kind != kind:
                 handle.contents()
                 raise InvalidArgument(
-                    f"argument {index} of {program.name} must be {kind.dtype}{list(kind.shape)}, "
+                    f"argument {index} of {executable.program.name} must be {kind.dtype}{list(kind.shape)}, "
                     f"but is {handle.kind.dtype}{list(handle.kind.shape)}"
                 )
