@@ -28,6 +28,7 @@ from backend.tensorcore.vector import (
 
 BLOCK = 1 << 15
 _NARROWEST_ROW = 512
+_SLOW_ON_SCALARS = frozenset({"maximum", "minimum", "clamp"})
 
 
 @dataclass
@@ -87,9 +88,10 @@ def _blocked(site: Site, code: _Code, space: tuple[int, ...]) -> Step:
     ]
     block_shape = (rows, *inner)
     views = [_viewer(site, i, dims, strides[i]) for i in range(len(operands))]
-    tiled = [_tiles(strides[i], axis, inner, inputs[i].itemsize) for i in range(len(operands))]
+    slow = _scalars_to_write_out(site.instruction.regions[0])
+    tiled = [_tiles(strides[i], axis, inner) or (i in slow and not any(strides[i])) for i in range(len(operands))]
     tiles = [site.scratch(block_shape, inputs[i].dtype) if tiled[i] else None for i in range(len(operands))]
-    scalars = [not any(strides[i]) for i in range(len(operands))]
+    scalars = [not any(strides[i]) and not tiled[i] for i in range(len(operands))]
     first = len(operands)
     registers = [
         [
@@ -104,7 +106,8 @@ def _blocked(site: Site, code: _Code, space: tuple[int, ...]) -> Step:
         sources = [view(env) for view in views]
         for position, tile in enumerate(tiles):
             if tile is not None:
-                np.copyto(tile, sources[position][(*origin, slice(0, 1))])
+                source = sources[position]
+                np.copyto(tile, source if source.ndim == 0 else source[(*origin, slice(0, 1))])
         targets = [env[value].reshape(dims) for value in results]
 
         def work(chunk: int, thread: int) -> None:
@@ -183,10 +186,17 @@ def _split(dims: list[int]) -> tuple[int, int]:
     return 0, max(1, min(dims[0], BLOCK // inner))
 
 
-def _tiles(strides: tuple[int, ...], axis: int, inner: list[int], itemsize: int) -> bool:
+def _tiles(strides: tuple[int, ...], axis: int, inner: list[int]) -> bool:
     """Whether an operand repeats from block to block in rows so short that it is worth writing one block of it out."""
     repeats = not any(strides[: axis + 1]) and any(strides[axis + 1 :])
-    return repeats and bool(inner) and inner[-1] < _NARROWEST_ROW and itemsize > 0
+    return repeats and bool(inner) and inner[-1] < _NARROWEST_ROW
+
+
+def _scalars_to_write_out(region: Computation) -> set[int]:
+    """Operand numbers that feed functions which numpy runs much slower on scalars than on arrays."""
+    positions = {value: position for position, value in enumerate(region.parameters)}
+    slow = [i for i in region.instructions if i.op in _SLOW_ON_SCALARS]
+    return {positions[value] for instruction in slow for value in instruction.operands if value in positions}
 
 
 def _generate(region: Computation) -> _Code:

@@ -17,6 +17,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Function = Callable[..., None]
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+_LARGEST = np.finfo(np.float32).max
 
 
 def compute_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -135,12 +136,21 @@ def _round_away(x: Array, out: Array) -> None:
 
 
 def _select(predicate: Array, on_true: Array, on_false: Array, out: Array) -> None:
-    if np.may_share_memory(out, on_true):
-        np.copyto(out, on_true)
-        np.copyto(out, on_false, where=np.logical_not(predicate))
+    """By bit masks: numpy's masked copies are ten times slower on masks that don't repeat."""
+    if predicate.ndim == 0:
+        np.copyto(out, on_true if predicate else on_false)
         return
-    np.copyto(out, on_false)
-    np.copyto(out, on_true, where=predicate)
+    if out.dtype.kind not in "fiu" or out.dtype.itemsize > 8:
+        np.copyto(out, np.where(predicate, on_true, on_false))
+        return
+    bits = np.dtype(f"i{out.dtype.itemsize}")
+    mask = np.negative(predicate.view(np.int8)).astype(bits)
+    chosen, other, target = on_true.view(bits), on_false.view(bits), out.view(bits)
+    if other.ndim == 0 and not other:
+        np.bitwise_and(chosen, mask, out=target)
+        return
+    np.bitwise_and(np.bitwise_xor(chosen, other), mask, out=target)
+    np.bitwise_xor(target, other, out=target)
 
 
 def _clamp(low: Array, x: Array, high: Array, out: Array) -> None:
@@ -285,14 +295,21 @@ def _saturate(x: Array, target: np.dtype[Any]) -> Array:
     return np.where(whole >= float(limits.max), target.type(limits.max), result)
 
 
+_SHIFT, _ONE, _HALF, _KEPT = (np.uint32(number) for number in (16, 1, 0x7FFF, 0xFFFF0000))
+
+
 def round_to_bfloat16(x: Array, out: Array) -> None:
-    """float32 ``x`` rounded to the nearest bfloat16, ties to even, kept in float32. NaN stays NaN."""
+    """float32 ``x`` rounded to the nearest bfloat16, ties to even, kept in float32. ``out`` may be ``x``."""
+    special = not np.maximum.reduce(x, axis=None, initial=0) <= _LARGEST
+    nan = np.isnan(x) if special else None
     bits, rounded = x.view(np.uint32), out.view(np.uint32)
-    odd = np.right_shift(bits, 16)
-    np.bitwise_and(odd, 1, out=odd)
-    np.add(odd, 0x7FFF, out=odd)
-    np.add(bits, odd, out=rounded)
-    np.bitwise_and(rounded, 0xFFFF0000, out=rounded)
+    carry = np.right_shift(bits, _SHIFT)
+    np.bitwise_and(carry, _ONE, out=carry)
+    np.add(carry, _HALF, out=carry)
+    np.add(bits, carry, out=rounded)
+    np.bitwise_and(rounded, _KEPT, out=rounded)
+    if nan is not None:
+        np.copyto(out, np.float32(np.nan), where=nan)
 
 
 def reduce_precision(exponent_bits: int, mantissa_bits: int) -> Function:

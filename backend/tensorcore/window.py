@@ -14,7 +14,7 @@ from backend.compiler.program import Computation
 from backend.tensorcore.fusion import evaluate
 from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step
 from backend.tensorcore.reduction import fold_of
-from backend.tensorcore.vector import compute_dtype
+from backend.tensorcore.vector import VECTOR_OPS, compute_dtype
 
 _CHUNK = 1 << 16
 
@@ -89,19 +89,15 @@ def _folded(site: Site, window: _Window, fold: Any) -> Step:
     read, initial = site.reader(0), site.reader(1)
     target = site.instruction.results[0]
     inside = compute_dtype(site.result_type().dtype)
-    offsets = window.offsets()
     splits = len(site.result_shape()) > 0 and window.size[0] == 1 and window.strides[0] == 1 and not any(window.padding[0])
     splits = splits and window.base_dilations[0] == 1
 
     def fold_part(source: Array, out: Array, start: Array) -> None:
-        padded = window.pad(source.astype(inside, copy=False), start)
-        total = out if out.dtype == inside else np.empty(out.shape, inside)
-        np.copyto(total, padded[window.at(offsets[0], out.shape)])
-        fold(total, start, out=total)
-        for offset in offsets[1:]:
-            fold(total, padded[window.at(offset, out.shape)], out=total)
-        if total is not out:
-            np.copyto(out, total, casting="unsafe")
+        total = window.pad(source.astype(inside, copy=False), start)
+        for axis, size in enumerate(window.size):
+            if size > 1 or window.strides[axis] > 1:
+                total = _fold_axis(total, axis, window, out.shape[axis], fold)
+        np.copyto(out, fold(total, start), casting="unsafe")
 
     def step(env: Environment) -> None:
         source, out = read(env), env[target]
@@ -115,6 +111,20 @@ def _folded(site: Site, window: _Window, fold: Any) -> Step:
             _over_rows(site, source, out, start, fold_part)
 
     return step
+
+
+def _fold_axis(array: Array, axis: int, window: _Window, count: int, fold: Any) -> Array:
+    """Fold the window's extent along one axis: the axes of a window are independent of each other."""
+    lead, step, dilation = (slice(None),) * axis, window.strides[axis], window.dilations[axis]
+    parts = [
+        array[(*lead, slice(k * dilation, k * dilation + (count - 1) * step + 1, step))] for k in range(window.size[axis])
+    ]
+    if len(parts) == 1 or count == 0:
+        return parts[0]
+    total: Array = fold(parts[0], parts[1])
+    for part in parts[2:]:
+        fold(total, part, out=total)
+    return total
 
 
 def _over_rows(site: Site, source: Array, out: Array, start: Array, fold_part: Any) -> None:
@@ -205,30 +215,28 @@ def build_select_and_scatter(site: Site) -> Step:
     offsets = window.offsets()
     fold = fold_of(scatter, site.result_type().dtype)
     direction = next((i.attributes["direction"] for i in select.instructions if i.op == "compare"), "GE")
-    better = {"GE": np.greater, "GT": np.greater, "LE": np.less, "LT": np.less}[direction]
+    better = np.maximum if direction in {"GE", "GT"} else np.minimum
     worst = _worst(inside, direction)
-    apart = all(s >= (n - 1) * d + 1 for s, n, d in zip(window.strides, window.size, window.dilations, strict=True))
+    zero = np.zeros((), inside)
 
     def scatter_part(operand: Array, source: Array, out: Array, start: Array) -> None:
         values = window.pad(operand.astype(inside, copy=False), worst)
-        best = values[window.at(offsets[0], source.shape)].copy()
-        chosen = np.zeros(source.shape, np.int32)
-        for number, offset in enumerate(offsets[1:], 1):
-            candidate = values[window.at(offset, source.shape)]
-            wins = better(candidate, best)
-            np.copyto(best, candidate, where=wins)
-            np.copyto(chosen, np.int32(number), where=wins)
+        candidates = [np.ascontiguousarray(values[window.at(offset, source.shape)]) for offset in offsets]
+        best = candidates[0].copy()
+        for candidate in candidates[1:]:
+            better(best, candidate, out=best)
         whole = not window.pads() and out.dtype == inside
         total = out if whole else np.empty(window.padded_shape(operand.shape), inside)
         total[...] = start
         view = total if whole else total[window.crop(total.shape)]
-        for number, offset in enumerate(offsets):
+        free = np.ones(source.shape, np.bool_)
+        for offset, candidate in zip(offsets, candidates, strict=True):
+            here = np.logical_and(np.equal(candidate, best), free)
+            np.greater(free, here, out=free)
             place = view[window.at(offset, source.shape)]
-            here = chosen == number
-            if apart and fold is np.add:
-                np.add(place, source, out=place, where=here)
-            elif fold is not None:
-                fold(place, source, out=place, where=here)
+            if fold is np.add:
+                VECTOR_OPS["select"](here, source, zero, candidate)
+                np.add(place, candidate, out=place)
             else:
                 np.copyto(place, evaluate(scatter, [place, source])[0], where=here)
         if not whole:
