@@ -68,11 +68,15 @@ def host_array(address: int, shape: tuple[int, ...], strides: tuple[int, ...] | 
     """The host memory at ``address`` as an array; ``strides`` in bytes, None for row-major."""
     if strides is None:
         size = math.prod(shape) * dtype.itemsize
-        return np.ndarray(shape, dtype, (ctypes.c_char * size).from_address(address))
+        return np.ndarray(shape, dtype, _memory(address, size))
     reach = [stride * (dim - 1) for stride, dim in zip(strides, shape, strict=True)]
     below = sum(min(0, step) for step in reach)
     size = sum(max(0, step) for step in reach) + dtype.itemsize - below
-    return np.ndarray(shape, dtype, (ctypes.c_char * size).from_address(address + below), -below, strides)
+    return np.ndarray(shape, dtype, _memory(address + below, size), -below, strides)
+
+
+def _memory(address: int, size: int) -> memoryview[int]:
+    return memoryview((ctypes.c_char * size).from_address(address)).cast("B")
 
 
 @slot("PJRT_Client_BufferFromHostBuffer")
@@ -220,7 +224,7 @@ def _device(args: Any) -> None:
 
 
 @slot("PJRT_Buffer_Memory")
-def _memory(args: Any) -> None:
+def _memory_space(args: Any) -> None:
     args.memory = handles.resolve(args.buffer).memory.handle
 
 

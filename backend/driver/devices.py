@@ -52,19 +52,20 @@ class Device(handles.Droppable):
         self.own_handle = lasting.pointers([self.handle])
 
 
-@ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 def _get_user_data(memory: int, key: int) -> int | None:
-    return handles.resolve(memory).user_data.get(key)
+    data: int | None = handles.resolve(memory).user_data.get(key)
+    return data
 
 
-@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 def _set_user_data(memory: int, key: int, data: int, destructor: int) -> None:
     handles.resolve(memory).user_data[key] = data  # memories live as long as the process: no destructor is due
 
 
-_functions = MemoryFunctions(
-    ctypes.sizeof(MemoryFunctions), None, 8, address_of(_get_user_data), address_of(_set_user_data)
+_callbacks = (
+    ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(_get_user_data),
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(_set_user_data),
 )
+_functions = MemoryFunctions(ctypes.sizeof(MemoryFunctions), None, 8, *map(address_of, _callbacks))
 _FUNCTIONS = ctypes.addressof(_functions)
 
 

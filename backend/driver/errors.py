@@ -32,26 +32,26 @@ def error_handle(error: TpuError) -> int:
     return handles.new(DriverError(error), _FUNCTIONS)
 
 
-@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 def _message(error: int, message: int, size: int) -> None:
     ctypes.c_void_p.from_address(message).value, ctypes.c_size_t.from_address(size).value = handles.resolve(
         error
     ).message
 
 
-@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 def _code(error: int) -> int:
     return int(handles.resolve(error).code)
 
 
-@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 def _for_each_payload(error: int, visitor: int, user_argument: int) -> None:
     return
 
 
-_functions = ErrorFunctions(
-    ctypes.sizeof(ErrorFunctions), 8, None, BURY, address_of(_message), address_of(_code), address_of(_for_each_payload)
+_callbacks = (
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(_message),
+    ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_code),
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(_for_each_payload),
 )
+_functions = ErrorFunctions(ctypes.sizeof(ErrorFunctions), 8, None, BURY, *map(address_of, _callbacks))
 _FUNCTIONS = ctypes.addressof(_functions)
 
 

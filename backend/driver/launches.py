@@ -56,8 +56,8 @@ def _arguments(lists: int, num_devices: int, num_args: int) -> list[Buffer]:
     """The argument buffers, device after device. Raises FailedPrecondition if one is deleted."""
     if not num_args:
         return []
-    rows = (ctypes.c_void_p * num_devices).from_address(lists)
-    row_type = ctypes.c_void_p * num_args
+    rows = (ctypes.c_size_t * num_devices).from_address(lists)
+    row_type = ctypes.c_size_t * num_args
     resolve = handles.resolve
     buffers = [resolve(handle) for row in rows for handle in row_type.from_address(row)]
     for buffer in buffers:
@@ -81,7 +81,7 @@ def _mark_donated(executable: Executable, arguments: list[Buffer], num_args: int
 
 def _give_results(lists: int, executable: Executable, devices: list[Device], number: int, sequence: int) -> None:
     count = len(executable.result_types)
-    rows = (ctypes.c_void_p * len(devices)).from_address(lists)
+    rows = (ctypes.c_size_t * len(devices)).from_address(lists)
     for device, row in zip(devices, rows, strict=True):
         outputs = (ctypes.c_void_p * count).from_address(row) if count else ()
         memory = device.memories[0]

@@ -46,6 +46,7 @@ _RELEASES_AT_ONCE = 64
 _IDLE_SECONDS = 0.2
 _LAZY_SECONDS = 0.02
 _PATIENCE_SECONDS = 0.002
+_GLANCE_SECONDS = 0.001
 _FOREVER = 3600.0
 
 
@@ -85,6 +86,7 @@ class Session:
         self._callback_numbers = itertools.count()
         self._wake_collector = threading.Event()
         self._urgent_through = 0
+        self._read_at = 0.0
         self._arena = connection.arena
         self._regions = [Region(index * REGION_BYTES, REGION_BYTES) for index in range(REGIONS)] if self._arena else []
         threading.Thread(target=self._collect, name="tpuctl-collector", daemon=True).start()
@@ -175,9 +177,8 @@ class Session:
 
     def is_done(self, sequence: int) -> bool:
         """Whether the slice has executed the operation, or never will."""
-        if self.done >= sequence:
-            return True
-        self._read_until(lambda: self.done >= sequence, 0.0)
+        if self.done < sequence and time.monotonic() - self._read_at > _GLANCE_SECONDS:
+            self._read_until(lambda: self.done >= sequence, 0.0)
         return self.done >= sequence or self._broken is not None
 
     def wait(self, sequence: int, timeout: float = _FOREVER) -> bool:
@@ -295,6 +296,7 @@ class Session:
     def _read(self, timeout: float) -> bool:
         try:
             replies = self._connection.receive(timeout)
+            self._read_at = time.monotonic()
         except TpuError as error:
             self._break(error if isinstance(error, Unavailable) else Unavailable(error.message))
             return False

@@ -42,7 +42,7 @@ class FrameReader(Generic[_T]):
     def __init__(self, sock: socket.socket, kind: object, limit: int = GREETING_LIMIT) -> None:
         self.limit = limit
         self._sock = sock
-        self._decoder: msgspec.msgpack.Decoder[_T] = msgspec.msgpack.Decoder(kind)  # type: ignore[arg-type]
+        self._decoder: msgspec.msgpack.Decoder[_T] = msgspec.msgpack.Decoder(kind)
         self._pending = b""
 
     def read(self, flags: int = 0) -> list[_T]:

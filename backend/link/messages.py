@@ -19,7 +19,6 @@ Memory = Literal["device", "pinned_host"]
 
 class Message(
     msgspec.Struct,
-    frozen=True,
     array_like=True,
     forbid_unknown_fields=True,
     gc=False,

@@ -32,6 +32,7 @@ class Executable:
         self.program = program
         self.loaded = loaded
         self.parameters = program.parameters
+        self.donated = frozenset(program.donated)
         self.results = [(kind, machine.padded_bytes(kind)) for kind in program.results]
         """Type and HBM bytes of each result on one core."""
         self.output_bytes = sum(size for _, size in self.results)
@@ -121,7 +122,7 @@ class Session:
         columns = list(self._buffers.arguments(operation.inputs, len(cores)))
         _check_types(executable, columns)
         arguments = [gather(column) for column in columns]
-        given = set(program.donated).difference(operation.keep)
+        given = executable.donated.difference(operation.keep)
         donated = _every(operation.inputs, len(executable.parameters), given)
         reused = sum(columns[parameter][0].hbm_bytes for parameter in given)
         needed = max(0, program.memory.temp_bytes + executable.output_bytes - min(reused, program.memory.alias_bytes))
