@@ -256,10 +256,12 @@ def _array_reader(**fields: str) -> Callable[[ir.Operation], Attributes]:
 
 def _constant(operation: ir.Operation) -> Attributes:
     kind = tensor_type(operation.results[0].type)
-    attribute = operation.attributes["value"]
     value = np.empty(kind.shape, kind.dtype)
-    dense = ir.DenseElementsAttr(attribute)
-    if dense.is_splat and kind.dtype.kind != "c":
+    if kind.dtype.kind == "c":
+        value[...] = _complex_elements(str(operation), kind)
+        return {"value": value}
+    dense = ir.DenseElementsAttr(operation.attributes["value"])
+    if dense.is_splat:
         scalar = dense.get_splat_value()
         value[...] = np.asarray(_scalar(scalar)).astype(kind.dtype)
     elif kind.dtype.kind == "V" or kind.dtype.itemsize * 8 != _bits(operation):
@@ -269,6 +271,27 @@ def _constant(operation: ir.Operation) -> Attributes:
         value[...] = np.array(dense).astype(kind.dtype).reshape(kind.shape)
     value.flags.writeable = False
     return {"value": value}
+
+
+_HEX = re.compile(r'dense<"0x([0-9A-F]+)">')
+_PAIR = re.compile(r"\(([^,()]+),([^,()]+)\)")
+
+
+def _complex_elements(text: str, kind: TensorType) -> Any:
+    """Complex elements from a constant's text, the only form in which the bindings give them."""
+    blob = _HEX.search(text)
+    if blob:
+        return np.frombuffer(bytes.fromhex(blob.group(1)), kind.dtype).reshape(kind.shape if kind.size > 1 else ())
+    numbers = [complex(_float(real), _float(imaginary)) for real, imaginary in _PAIR.findall(text)]
+    return numbers[0] if len(numbers) == 1 else np.array(numbers, kind.dtype).reshape(kind.shape)
+
+
+def _float(text: str) -> float:
+    text = text.strip()
+    if text.startswith("0x"):
+        raw = bytes.fromhex(text[2:])
+        return float(np.frombuffer(raw[::-1], f"f{len(raw)}")[0])
+    return float(text)
 
 
 def _bits(operation: ir.Operation) -> int:

@@ -8,39 +8,33 @@ import numpy as np
 
 from backend.compiler.program import Computation
 from backend.errors import Unimplemented
-from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step
+from backend.tensorcore.lowering import Environment, Kernel, Site, Step
 from backend.tensorcore.vector import compute_dtype
 
 
 def _sort_keys(region: Computation, source: str) -> tuple[list[int], bool]:
     """Operand numbers that the comparator compares, most significant first, and whether it puts the largest first.
 
-    JAX's comparators compare operands lexicographically; each comparison is of parameters 2i and 2i + 1.
+    Comparators compare parameters 2i and 2i + 1, perhaps after normalising each (NaN, -0), and join the comparisons of
+    several keys from the least significant one on.
     """
-    origin = {value: position for position, value in enumerate(region.parameters)}
+    origin: dict[int, int | None] = {value: position for position, value in enumerate(region.parameters)}
     keys: list[int] = []
     descending = False
     for instruction in region.instructions:
-        if instruction.op == "compare":
-            sides = [origin.get(value) for value in instruction.operands]
-            if None in sides or sides[0] is None or sides[1] is None or sides[0] // 2 != sides[1] // 2:
-                raise Unimplemented(f"a sort with this comparator is not supported yet ({source})")
-            if instruction.attributes["direction"] in {"LT", "GT", "LE", "GE"}:
-                swapped = sides[0] > sides[1]
-                descending = (instruction.attributes["direction"] in {"GT", "GE"}) != swapped
-            if sides[0] // 2 not in keys:
-                keys.append(sides[0] // 2)
-        else:
-            carried = [origin[value] for value in instruction.operands if value in origin]
-            if carried:  # a key is normalised (NaN, -0) before it is compared
-                origin[instruction.results[0]] = carried[-1]
-    return keys, descending
-
-
-def _sortable(key: Array) -> Array:
-    """A key whose numpy order is XLA's total order: -0 equals +0, NaN last."""
-    wide = key.astype(compute_dtype(key.dtype), copy=False)
-    return wide
+        origins = {origin[value] for value in instruction.operands if origin[value] is not None}
+        origin[instruction.results[0]] = origins.pop() if len(origins) == 1 else None
+        ordering = instruction.op == "compare" and instruction.attributes["direction"] not in {"EQ", "NE"}
+        if not ordering or not origins:
+            continue
+        left, right = (origin[value] for value in instruction.operands)
+        if left is None or right is None or left // 2 != right // 2:
+            raise Unimplemented(f"a sort with this comparator is not supported yet ({source})")
+        descending = (instruction.attributes["direction"] in {"GT", "GE"}) != (left > right)
+        keys.append(left // 2)
+    if not keys:
+        raise Unimplemented(f"a sort with this comparator is not supported yet ({source})")
+    return keys[::-1], descending
 
 
 def build_sort(site: Site) -> Step:
@@ -52,7 +46,7 @@ def build_sort(site: Site) -> Step:
 
     def step(env: Environment) -> None:
         arrays = [read(env) for read in readers]
-        compared = [_sortable(arrays[k]) for k in keys]
+        compared: list[Any] = [arrays[k].astype(compute_dtype(arrays[k].dtype), copy=False) for k in keys]
         if descending:
             compared = [np.flip(key, axis) for key in compared]
         order = np.argsort(compared[0], axis, kind="stable") if len(keys) == 1 else np.lexsort(compared[::-1], axis=axis)
