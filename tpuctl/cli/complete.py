@@ -34,6 +34,9 @@ def models(incomplete: str) -> list[str]:
     return _starting(incomplete, MODELS)
 
 
+SOURCES = {source.__name__: source for source in (slices, jobs, running_jobs, types, models)}
+
+
 def _ask(path: str, field: str, version: str = "tpuctl/v1") -> list[Any]:
     from tpuctl.api.errors import ApiError
     from tpuctl.api.names import default_project

@@ -1,7 +1,6 @@
-"""Write the shells' completion scripts: ``python -m tpuctl.cli.completion_scripts FOLDER``.
+"""Write what Tab needs: the shells' scripts and the command tree: ``python -m tpuctl.cli.completion_scripts [FOLDER]``.
 
-They are the scripts of ``tpuctl --show-completion``: thin hooks that ask tpuctl itself what fits, so they know every
-command and every name there is, and change only when Typer's hooks do.
+The scripts are those of ``tpuctl --show-completion``: thin hooks that ask tpuctl itself what fits.
 """
 
 from __future__ import annotations
@@ -11,8 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tpuctl.cli import command_tree
+from tpuctl.cli.app import app
+from tpuctl.cli.tab import VARIABLE
+
 FILE_NAMES = {"bash": "tpuctl.bash", "zsh": "_tpuctl", "fish": "tpuctl.fish"}
-COMPLETE_VARIABLE = "_TPUCTL_COMPLETE"
 ZSH_FIRST_TAB = """
 # zsh runs this file as a function at the first Tab: then it has to complete, too.
 if [[ $funcstack[1] == _tpuctl ]]; then _tpuctl_completion "$@"; fi
@@ -23,7 +25,7 @@ def script(shell: str) -> str:
     """The completion script of "bash", "zsh" or "fish"."""
     result = subprocess.run(
         [sys.executable, "-m", "tpuctl"],
-        env=os.environ | {COMPLETE_VARIABLE: f"source_{shell}"},
+        env=os.environ | {VARIABLE: f"source_{shell}"},
         capture_output=True,
         text=True,
         check=True,
@@ -32,7 +34,8 @@ def script(shell: str) -> str:
 
 
 def write(folder: Path) -> None:
-    """Write all of them into ``folder``."""
+    """Write the scripts into ``folder``, and the tree to its place in this package."""
+    command_tree.PATH.write_text(command_tree.dump(app))
     folder.mkdir(parents=True, exist_ok=True)
     for shell, name in FILE_NAMES.items():
         (folder / name).write_text(script(shell))

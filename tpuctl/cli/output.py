@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 
 Resource = dict[str, Any]
 
+GAP = "   "
 STATE_COLOURS = {
     "READY": "green",
     "RUNNING": "cyan",
@@ -22,6 +24,8 @@ STATE_COLOURS = {
     "TERMINATED": "red",
     "HEALTHY": "green",
 }
+ANSI = {"red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+STATE_ANSI = {state: ANSI[colour] for state, colour in STATE_COLOURS.items()}
 
 
 class Format(StrEnum):
@@ -72,23 +76,26 @@ def show_data(value: list[Resource] | Resource, output: Format) -> None:
 
 
 def show_table(resources: Sequence[Resource], columns: Sequence[Column]) -> None:
-    from rich.table import Table
+    """Aligned columns; in a terminal the headings are bold and states have their colour."""
+    rows = [[column.heading for column in columns]]
+    rows += [[column.cell(resource) for column in columns] for resource in resources]
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    coloured = uses_colour()
+    for number, row in enumerate(rows):
+        padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        padded[-1] = padded[-1].rstrip()
+        if coloured:
+            padded = [_painted(cell, "1" if number == 0 else STATE_ANSI.get(cell.strip(), "")) for cell in padded]
+        print(GAP.join(padded))
 
-    from tpuctl.cli import terminal
 
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-    for column in columns:
-        table.add_column(column.heading, no_wrap=True)
-    for resource in resources:
-        table.add_row(*(coloured(column.cell(resource)) for column in columns))
-    terminal.stdout().print(table)
+def uses_colour() -> bool:
+    """Whether stdout is a terminal that takes colour."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def coloured(text: str) -> str:
-    """Rich markup for a cell: states have their colour."""
-    colour = STATE_COLOURS.get(text)
-    escaped = text.replace("[", "\\[")
-    return f"[{colour}]{escaped}[/]" if colour else escaped
+def _painted(cell: str, ansi: str) -> str:
+    return f"\x1b[{ansi}m{cell}\x1b[0m" if ansi else cell
 
 
 def short_name(resource: Resource) -> str:

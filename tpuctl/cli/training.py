@@ -62,7 +62,7 @@ def host_step_seconds(rows: Sequence[Row]) -> float | None:
     for earlier, later in zip(rows[-2::-1], rows[:0:-1], strict=True):
         steps = (later.get("step") or 0) - (earlier.get("step") or 0)
         if earlier.get("epoch") == later.get("epoch") and steps > 0 and "time" in earlier and "time" in later:
-            return (later["time"] - earlier["time"]) / steps
+            return float(later["time"] - earlier["time"]) / steps
     return None
 
 

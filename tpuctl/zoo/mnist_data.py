@@ -102,8 +102,10 @@ def read_directory(directory: Path) -> Digits:
 
 def read_npz(path: Path) -> Digits:
     """Read Keras' archive of the four arrays. Raises DataError."""
+    if not zipfile.is_zipfile(path):
+        raise _corrupt(path, "not an .npz archive")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = [archive[name] for name in ("x_train", "y_train", "x_test", "y_test")]
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise _corrupt(path, str(error)) from error

@@ -16,7 +16,7 @@ import pytest
 
 from tpuctl.cli import entry
 
-TOKEN = "a-secret"
+TOKEN = "of-a-test"  # noqa: S105
 PROJECT = "projects/local"
 ZONE = "locations/europe-west4-a"
 GIB = 1 << 30
@@ -94,7 +94,9 @@ class FakePlane:
                 plane.requests.append((self.command, self.path, body))
                 path = self.path.partition("?")[0]
                 if self.headers.get("authorization") != f"Bearer {TOKEN}":
-                    self.reply(401, error_body(401, "UNAUTHENTICATED", "the token is wrong; it is in TPUCTL_HOME/token"))
+                    self.reply(
+                        401, error_body(401, "UNAUTHENTICATED", "the token is wrong; it is in TPUCTL_HOME/token")
+                    )
                 elif self.command == "GET" and path in plane.streams:
                     self.stream(plane.streams[path])
                 elif f"{self.command} {path}" in plane.answers:

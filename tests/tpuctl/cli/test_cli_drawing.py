@@ -61,7 +61,11 @@ def test_position_of_a_script_that_only_counts_steps():
 
 
 def test_step_time_is_measured_within_an_epoch():
-    rows = [{"epoch": 1, "step": 2, "time": 10.0}, {"epoch": 1, "step": 6, "time": 12.0}, {"epoch": 2, "step": 1, "time": 20.0}]
+    rows = [
+        {"epoch": 1, "step": 2, "time": 10.0},
+        {"epoch": 1, "step": 6, "time": 12.0},
+        {"epoch": 2, "step": 1, "time": 20.0},
+    ]
     assert training.host_step_seconds(rows) == 0.5
     assert training.host_step_seconds(rows[2:]) is None
 

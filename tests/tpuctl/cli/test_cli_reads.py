@@ -26,7 +26,9 @@ def resources(plane):
             "jobs": plane.answers["GET /tpuctl/v1/projects/local/jobs"][1]["jobs"],
         },
     )
-    types = [{"name": f"projects/local/locations/europe-west4-a/acceleratorTypes/{t}", "type": t} for t in ("v2-8", "v3-8")]
+    types = [
+        {"name": f"projects/local/locations/europe-west4-a/acceleratorTypes/{t}", "type": t} for t in ("v2-8", "v3-8")
+    ]
     plane.set("/v2/projects/local/locations/europe-west4-a/acceleratorTypes", {"acceleratorTypes": types})
 
 

@@ -151,7 +151,9 @@ def test_a_kept_slice_is_named_at_the_end(tpuctl, plane, job, script):
         (["train_me.py", "--slice", "a", "--type", "v3-8"], 2, "--slice names a slice that is there", ""),
     ],
 )
-def test_what_cannot_start_is_refused_before_anything_is_asked_for(tpuctl, plane, script, words, exit_code, message, hint):
+def test_what_cannot_start_is_refused_before_anything_is_asked_for(
+    tpuctl, plane, script, words, exit_code, message, hint
+):
     result = tpuctl("run", "job", *words)
     assert result.exit_code == exit_code
     assert message in result.stderr
