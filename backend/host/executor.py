@@ -102,7 +102,7 @@ class LocalExecutor:
         if self.worker_state(directory) is not WorkerState.ABSENT:
             return
         (directory / "artifacts").mkdir(mode=0o700, exist_ok=True)
-        process.launch(directory, [*WORKER, "--directory", str(directory)], os.environ)
+        process.launch(directory, [*WORKER, "--directory", str(directory)], os.environ, {signal.SIGTERM})
 
     def worker_state(self, directory: Path) -> WorkerState:
         presence = process.presence(directory)

@@ -11,7 +11,7 @@ import fcntl
 import os
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
@@ -40,17 +40,20 @@ class ProcessId:
 _children: list[subprocess.Popen[bytes]] = []
 
 
-def launch(directory: Path, command: Sequence[str], environment: Mapping[str, str]) -> None:
+def launch(
+    directory: Path, command: Sequence[str], environment: Mapping[str, str], blocked: Collection[signal.Signals] = ()
+) -> None:
     """Start ``command`` in its own session, with its output in ``process.out``. Raises OSError.
 
-    Does nothing if the directory's process lives already.
+    Does nothing if the directory's process lives already. It starts with the ``blocked`` signals blocked: those that
+    come before it listens wait for it.
     """
     lock = os.open(directory / "process.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if not _try_lock(lock, fcntl.LOCK_EX):
             return
         (directory / "process.json").unlink(missing_ok=True)
-        with (directory / "process.out").open("wb") as output:
+        with (directory / "process.out").open("wb") as output, _blocking(blocked):
             child = subprocess.Popen(
                 command,
                 cwd=directory,
@@ -132,6 +135,16 @@ def _by_command_line(directory: Path) -> Iterator[psutil.Process]:
             command = process.cmdline()
             if str(directory) in command and "--directory" in command:
                 yield process
+
+
+@contextlib.contextmanager
+def _blocking(signals: Collection[signal.Signals]) -> Iterator[None]:
+    """Blocks ``signals`` in this thread; a process that it starts inherits that."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _try_lock(descriptor: int, kind: int) -> bool:

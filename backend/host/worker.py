@@ -207,6 +207,7 @@ def _listen(waker: socket.socket) -> list[int]:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, lambda number, _: received.append(number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     return received
 
 

@@ -127,10 +127,13 @@ class JobReconciler:
                 self._cancel(job, directory)
             case JobAction.FINISH:
                 self._take_exit(job, node, chips)
+            case JobAction.LOSE if job.cancel_requested:
+                self._executor.end_leftovers(directory)
+                self._finish(job, node, JobState.CANCELLED)
             case JobAction.LOSE:
                 self._executor.end_leftovers(directory)
-                state = JobState.CANCELLED if job.cancel_requested else JobState.FAILED
-                self._finish(job, node, state, Internal("the job's worker was killed, and the command with it"))
+                error = Internal("the job's worker was killed, and the command with it")
+                self._finish(job, node, JobState.FAILED, error)
 
     def _start(self, job: JobRow, node: NodeRow) -> None:
         said = None if job.ephemeral_slice else telemetry.ask(self._home, node)

@@ -182,3 +182,14 @@ def test_output_stored_is_private(worker: Worker) -> None:
     worker.python("print('secret')")
     worker.wait()
     assert (worker.directory / output.LOG_FILE).stat().st_mode & 0o077 == 0
+
+
+def test_a_cancellation_that_comes_before_the_worker_listens_is_not_lost(worker: Worker) -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        worker.python("import time; time.sleep(60)")
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert worker.process is not None
+    worker.process.terminate()
+    assert worker.wait() == {"exitCode": None, "signal": signal.SIGTERM}
