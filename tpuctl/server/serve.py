@@ -6,7 +6,10 @@ import errno
 import fcntl
 import logging
 import os
+import signal
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -24,6 +27,7 @@ from tpuctl.server.auth import load_token
 from tpuctl.server.log import log_to
 
 SHUTDOWN_SECONDS = 3
+LOCK_SECONDS = 2.0
 log = logging.getLogger("tpuctl.server")
 
 
@@ -61,11 +65,11 @@ def serve(
             access_log=False,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
-        try:
-            Server(config, plane).run(sockets=[listener])
-        finally:
-            home.server.unlink(missing_ok=True)
-            log.info("ended")
+        server = Server(config, plane)
+        with _ended_by_signals(server):
+            server.run(sockets=[listener])
+        home.server.unlink(missing_ok=True)
+        log.info("ended")
 
 
 class Server(uvicorn.Server):
@@ -80,6 +84,20 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)  # type: ignore[arg-type]
 
 
+@contextmanager
+def _ended_by_signals(server: Server) -> Iterator[None]:
+    """SIGTERM and SIGINT end the server, also when uvicorn raises them again after its own handling of them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {signum: signal.signal(signum, server.handle_exit) for signum in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+
+
 def _make_home(home: Home) -> None:
     try:
         home.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -89,19 +107,28 @@ def _make_home(home: Home) -> None:
 
 @contextmanager
 def _only_one(home: Home) -> Iterator[None]:
-    """Holds the home's lock. Raises Aborted if another control plane does."""
+    """Holds the home's lock. Raises Aborted if another control plane does; one that is about to end is waited for."""
     try:
         lock = os.open(home.lock, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise _disk_error(home, error) from error
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise _other_runs(home) from error
+        deadline = time.monotonic() + LOCK_SECONDS
+        while not _try_lock(lock):
+            if home.server.exists() or time.monotonic() > deadline:
+                raise _other_runs(home)
+            time.sleep(0.02)
         yield
     finally:
         os.close(lock)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _other_runs(home: Home) -> Aborted:
