@@ -11,7 +11,7 @@ from jaxlib.mlir import ir
 from backend.compiler import stablehlo
 from backend.compiler.cost import as_cost, program_cost
 from backend.compiler.memory import largest_temporaries, plan_memory
-from backend.compiler.partition import partition
+from backend.compiler.partition import PARTITIONER
 from backend.compiler.program import Program
 from backend.compiler.schedule import schedule
 from backend.compiler.simplify import simplify
@@ -38,7 +38,8 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
         attributes = stablehlo.argument_attributes(source)
         if partitions > 1:
             stablehlo.check_supported(source)
-            local = partition(stablehlo.bytecode(source), partitions, context)
+            hlo = PARTITIONER.partition(stablehlo.bytecode(source), compile_options, partitions)
+            local = stablehlo.parse_hlo(hlo, context)
         else:
             local = source
         body = simplify(stablehlo.import_module(local))

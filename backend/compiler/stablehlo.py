@@ -13,6 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from jax._src.interpreters.mlir import make_ir_context
+from jaxlib import xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
@@ -53,6 +54,11 @@ def parse(module: bytes, context: ir.Context) -> ir.Module:
             return ir.Module.parse(module, context)
         except Exception as error:
             raise InvalidArgument(f"the program is not a StableHLO module: {error}") from None
+
+
+def parse_hlo(module: bytes, context: ir.Context) -> ir.Module:
+    """The StableHLO module of a serialized HloModuleProto."""
+    return ir.Module.parse(xla_client._xla.mlir.hlo_to_stablehlo(module), context)
 
 
 def bytecode(module: ir.Module) -> bytes:
