@@ -52,7 +52,7 @@ class _Follower:
             case "metrics":
                 self.progress.metrics(event.values)
             case "progress":
-                self.progress.provisioning(event.message)
+                self.progress.doing(event.message)
             case "job":
                 self.progress.job(event.job)
 

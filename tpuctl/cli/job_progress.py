@@ -41,6 +41,7 @@ class JobProgress:
         self._doing_since = time.monotonic()
         self._rows: list[Mapping[str, float]] = []
         self._line_open = False
+        self._running = False
 
     def __enter__(self) -> Self:
         self._draw()
@@ -57,16 +58,19 @@ class JobProgress:
         self._line_open = not text.endswith("\n")
         self._draw()
 
-    def provisioning(self, message: str) -> None:
-        """The control plane is doing something for the job; what it did before is done."""
+    def doing(self, message: str) -> None:
+        """The control plane says what it does for the job; what it did before is done."""
         self._finish_step()
+        if self._rows:
+            return
         self._doing, self._doing_since = message, time.monotonic()
-        self._show(Spinner("dots", Text(message)))
+        self._show(_Doing(message, self._doing_since))
 
     def job(self, job: Job) -> None:
-        """The job has changed: once it runs, provisioning is over."""
+        """The job has changed: once its command runs, there are no more steps to report."""
         if job.state != "QUEUED":
             self._finish_step()
+            self._running = True
 
     def metrics(self, row: Mapping[str, float]) -> None:
         """The script has logged a row."""
@@ -80,7 +84,8 @@ class JobProgress:
         if not self._doing:
             return
         self._erase()
-        steps.report(self._doing, time.monotonic() - self._doing_since)
+        if not self._running:
+            steps.report(self._doing, time.monotonic() - self._doing_since)
         self._doing = ""
         self._shown = None
 
@@ -108,6 +113,20 @@ class JobProgress:
         if self._live is not None:
             self._live.stop()
             self._live = None
+
+
+class _Doing:
+    """A spinner with what is being done and for how long; drawn anew at each refresh."""
+
+    def __init__(self, message: str, since: float) -> None:
+        self.message = message
+        self.since = since
+        self.spinner = Spinner("dots")
+
+    def __rich__(self) -> RenderableType:
+        elapsed = f" {time.monotonic() - self.since:.1f} s"
+        self.spinner.update(text=Text.assemble(self.message, (elapsed, "dim")))
+        return self.spinner
 
 
 def _bars(row: Mapping[str, float], values: Mapping[str, float], step_seconds: float | None) -> RenderableType:

@@ -22,11 +22,12 @@ def report(job: Job, losses: Sequence[float]) -> None:
 
     console = terminal.stderr()
     width = min(MAX_CURVE_COLUMNS, max(console.width - 16, 20))
-    for line in curve(losses, width=width, title="loss", x_label=f"{len(losses)} points over the training"):
+    plot = curve(losses, width=width, title="loss", x_label=f"{len(losses)} values logged")
+    for line in ["", *plot, ""] if plot else []:
         console.print(Text(line, style="cyan"))
+    console.print(_ending(job))
     for artifact in job.artifacts:
         console.print(Text(f"  {artifact}"))
-    console.print(_ending(job))
     if job.error and job.error.message:
         console.print(Text(f"  {job.error.message}"))
     if job.ephemeral_slice and job.keep_slice:

@@ -26,4 +26,5 @@ def _show(output: Format) -> None:
         from tpuctl.cli import terminal
         from tpuctl.cli.status_view import status_view
 
-        terminal.stdout().print(status_view(found, wide=output is Format.WIDE))
+        console = terminal.stdout()
+        console.print(status_view(found, console.width, wide=output is Format.WIDE))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -15,23 +15,32 @@ from tpuctl.cli.bars import bar, share
 from tpuctl.cli.output import STATE_COLOURS
 from tpuctl.cli.units import UNKNOWN, bytes_text, seconds_text, share_text
 
-Slice = dict[str, Any]
-Job = dict[str, Any]
+Resource = dict[str, Any]
+
 LATEST_JOBS = 10
-CLOCKS = "Device time and MXU busy are simulated: they come from the chips' timing model. Host time is measured."
-SLICE_HEADINGS = "NAME", "TYPE", "STATE", "CHIPS", "HBM USED", "", "MXU BUSY", "", "PROGRAMS", "DEVICE TIME", "JOB"
-JOB_HEADINGS = "NAME", "STATE", "SLICE", "PROGRESS", "", "LOSS", "ACCURACY", "STEP, HOST", "STEP, DEVICE", "TIME"
 LIVE = ("QUEUED", "RUNNING")
+ROOMY = 110
+CLOCKS = "Device time and MXU busy are simulated: they come from the chips' timing model. Host time is measured."
 
 
-def status_view(status: dict[str, Any], wide: bool = False) -> RenderableType:
-    """The whole of it: ``status`` is the answer of /tpuctl/v1/status. ``wide`` also shows what has long ended."""
-    slices, jobs = status["slices"], status["jobs"]
+class Column(NamedTuple):
+    """A column, what it shows of a slice or job, and the narrowest terminal it is shown in."""
+
+    heading: str
+    cell: Callable[[Resource], RenderableType]
+    from_width: int = 0
+
+
+def status_view(status: dict[str, Any], width: int, wide: bool = False) -> RenderableType:
+    """The whole of it: ``status`` is the answer of /tpuctl/v1/status, ``width`` the terminal's columns.
+
+    ``wide`` shows every job that there ever was, and every column.
+    """
+    jobs = status["jobs"]
     shown = jobs if wide else [job for job in jobs if job["state"] in LIVE] + _ended(jobs)[-LATEST_JOBS:]
     parts: list[RenderableType] = [_control_plane(status), ""]
-    parts.append(_slices(slices) if slices else _hint("No slices.", "tpuctl create slice NAME --type v3-8"))
-    parts.append("")
-    parts.append(_jobs(shown) if shown else _hint("No jobs.", "tpuctl run job mnist"))
+    parts.append(_table("Slices", SLICES, status["slices"], width, wide) or _start_with("No slices", NO_SLICES))
+    parts.append(_table("Jobs", JOBS, shown, width, wide) or _start_with("No jobs", NO_JOBS))
     if len(shown) < len(jobs):
         parts.append(Text(f"and {len(jobs) - len(shown)} more: tpuctl list jobs", style="dim"))
     parts.append(Text(CLOCKS, style="dim"))
@@ -47,66 +56,89 @@ def _control_plane(status: dict[str, Any]) -> Text:
     )
 
 
-def _slices(slices: Sequence[Slice]) -> Table:
-    table = _table("Slices", *SLICE_HEADINGS)
-    for found in slices:
-        used, limit = found.get("hbmBytesInUse"), found.get("hbmBytesLimit")
-        busy = found.get("mxuBusyShare")
-        table.add_row(
-            Text(found["name"], style="bold"),
-            found["type"],
-            _state(found["state"]),
-            f"{found['chips']} ({found['cores']} cores)",
-            bar(share(used, limit)),
-            f"{bytes_text(used)} of {bytes_text(limit)}" if used is not None else UNKNOWN,
-            bar(busy),
-            share_text(busy),
-            str(found.get("programsRun", UNKNOWN)),
-            seconds_text(found.get("deviceSeconds")),
-            found.get("job") or UNKNOWN,
-        )
-    return table
-
-
-def _jobs(jobs: Sequence[Job]) -> Table:
-    table = _table("Jobs", *JOB_HEADINGS)
-    for job in jobs:
-        metrics = job.get("metrics") or {}
-        place = training.position(metrics)
-        table.add_row(
-            Text(job["name"], style="bold"),
-            _state(job["state"]),
-            job["slice"],
-            bar(place.share) if place.share is not None else "",
-            str(place) or UNKNOWN,
-            _number(metrics, "loss", ".4f"),
-            _number(metrics, "accuracy", ".2%"),
-            seconds_text(training.host_step_seconds(job.get("metricsTail") or [])),
-            seconds_text(training.device_step_seconds(job)),
-            seconds_text(job.get("hostSeconds")),
-        )
-    return table
-
-
-def _table(title: str, *headings: str) -> Table:
+def _table(
+    title: str, columns: Sequence[Column], rows: Sequence[Resource], width: int, wide: bool
+) -> RenderableType | None:
+    if not rows:
+        return None
+    shown = [column for column in columns if wide or column.from_width <= width]
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, no_wrap=True)
+    for column in shown:
+        table.add_column(column.heading, no_wrap=True)
+    for row in rows:
+        table.add_row(*(column.cell(row) for column in shown))
     return table
 
 
-def _state(state: str) -> Text:
-    return Text(state, style=STATE_COLOURS.get(state, ""))
+def _name(row: Resource) -> Text:
+    return Text(row["name"], style="bold")
 
 
-def _number(metrics: dict[str, Any], name: str, form: str) -> str:
-    value = metrics.get(name)
-    return format(float(value), form) if value is not None else UNKNOWN
+def _state(row: Resource) -> Text:
+    return Text(row["state"], style=STATE_COLOURS.get(row["state"], ""))
 
 
-def _ended(jobs: Sequence[Job]) -> list[Job]:
+def _hbm_bar(found: Resource) -> Text:
+    return bar(share(found.get("hbmBytesInUse"), found.get("hbmBytesLimit")))
+
+
+def _hbm(found: Resource) -> str:
+    used, limit = found.get("hbmBytesInUse"), found.get("hbmBytesLimit")
+    return UNKNOWN if used is None else f"{bytes_text(used)} of {bytes_text(limit)}"
+
+
+def _progress(job: Resource) -> str:
+    place = training.position(job.get("metrics") or {})
+    return str(place._replace(step=None) if place.epoch is not None else place) or UNKNOWN
+
+
+def _progress_bar(job: Resource) -> RenderableType:
+    done = training.position(job.get("metrics") or {}).share
+    return "" if done is None else bar(done)
+
+
+def _metric(name: str, form: str) -> Callable[[Resource], str]:
+    def cell(job: Resource) -> str:
+        value = (job.get("metrics") or {}).get(name)
+        return UNKNOWN if value is None else format(float(value), form)
+
+    return cell
+
+
+SLICES = (
+    Column("NAME", _name),
+    Column("TYPE", lambda found: found["type"]),
+    Column("STATE", _state),
+    Column("CHIPS", lambda found: str(found["chips"])),
+    Column("CORES", lambda found: str(found["cores"]), ROOMY),
+    Column("HBM USED", _hbm),
+    Column("", _hbm_bar, ROOMY),
+    Column("MXU BUSY", lambda found: share_text(found.get("mxuBusyShare"))),
+    Column("", lambda found: bar(found.get("mxuBusyShare")), ROOMY),
+    Column("DEVICE TIME", lambda found: seconds_text(found.get("deviceSeconds")), ROOMY + 20),
+    Column("JOB", lambda found: found.get("job") or UNKNOWN),
+)
+
+JOBS = (
+    Column("NAME", _name),
+    Column("STATE", _state),
+    Column("SLICE", lambda job: job["slice"], ROOMY),
+    Column("PROGRESS", _progress),
+    Column("", _progress_bar, ROOMY),
+    Column("LOSS", _metric("loss", ".4f")),
+    Column("ACCURACY", _metric("accuracy", ".2%"), ROOMY),
+    Column("HOST STEP", lambda job: seconds_text(training.host_step_seconds(job.get("metricsTail") or []))),
+    Column("DEVICE STEP", lambda job: seconds_text(training.device_step_seconds(job))),
+    Column("TIME", lambda job: seconds_text(job.get("hostSeconds"))),
+)
+
+NO_SLICES = "tpuctl create slice NAME --type v3-8"
+NO_JOBS = "tpuctl run job mnist"
+
+
+def _ended(jobs: Sequence[Resource]) -> list[Resource]:
     return [job for job in jobs if job["state"] not in LIVE]
 
 
-def _hint(what: str, command: str) -> Text:
-    return Text.assemble(what, " Start with ", (command, "cyan"))
+def _start_with(what: str, command: str) -> Text:
+    return Text.assemble(f"{what}. Start with ", (command, "cyan"))
