@@ -6,8 +6,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from tpuctl.api.errors import InvalidArgument
+
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8476
+MAX_PORT = 65535
 
 
 @dataclass(frozen=True)
@@ -53,5 +56,8 @@ class Home:
 
 
 def default_port() -> int:
-    """The port to serve on: TPUCTL_PORT, where 0 means any free one, else 8476."""
-    return int(os.environ.get("TPUCTL_PORT") or DEFAULT_PORT)
+    """The port to serve on: TPUCTL_PORT, where 0 means any free one, else 8476. Raises InvalidArgument."""
+    chosen = os.environ.get("TPUCTL_PORT") or str(DEFAULT_PORT)
+    if chosen.isascii() and chosen.isdigit() and int(chosen) <= MAX_PORT:
+        return int(chosen)
+    raise InvalidArgument(f"TPUCTL_PORT is {chosen!r}: it must be a port number, or 0 for any free one")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+import urllib.parse
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from tpuctl.api.errors import DeadlineExceeded, from_status
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from tpuctl.api.status import ControlPlaneStatus, SliceDetail
 
 ALL_ZONES = "-"
+quote = partial(urllib.parse.quote, safe="")
 
 
 class Client:
@@ -51,19 +54,19 @@ class Client:
     def get_node(self, node: str, zone: str | None = None) -> Node:
         from tpuctl.api.nodes import Node
 
-        return Node.model_validate(self._get(f"{self._location(zone)}/nodes/{node}"))
+        return Node.model_validate(self._get(f"{self._location(zone)}/nodes/{quote(node)}"))
 
     def create_node(self, node: str, spec: Node, zone: str | None = None) -> Operation:
         return self._operation("POST", f"{self._location(zone)}/nodes", body=spec.to_json(), nodeId=node)
 
     def delete_node(self, node: str, zone: str | None = None) -> Operation:
-        return self._operation("DELETE", f"{self._location(zone)}/nodes/{node}")
+        return self._operation("DELETE", f"{self._location(zone)}/nodes/{quote(node)}")
 
     def start_node(self, node: str, zone: str | None = None) -> Operation:
-        return self._operation("POST", f"{self._location(zone)}/nodes/{node}:start", body={})
+        return self._operation("POST", f"{self._location(zone)}/nodes/{quote(node)}:start", body={})
 
     def stop_node(self, node: str, zone: str | None = None) -> Operation:
-        return self._operation("POST", f"{self._location(zone)}/nodes/{node}:stop", body={})
+        return self._operation("POST", f"{self._location(zone)}/nodes/{quote(node)}:stop", body={})
 
     # Operations
 
@@ -107,7 +110,8 @@ class Client:
     # Jobs
 
     def create_job(self, request: JobRequest) -> Job:
-        return self._job("POST", "", body=request.to_json())
+        placed = request if request.zone else request.model_copy(update={"zone": self.zone})
+        return self._job("POST", "", body=placed.to_json())
 
     def list_jobs(self) -> list[Job]:
         from tpuctl.api.jobs import JobList
@@ -115,28 +119,28 @@ class Client:
         return JobList.model_validate(self._get(self._jobs)).jobs
 
     def get_job(self, job: str) -> Job:
-        return self._job("GET", f"/{job}")
+        return self._job("GET", f"/{quote(job)}")
 
     def cancel_job(self, job: str) -> Job:
         """Ask for its end; it is CANCELLED when its command has gone."""
-        return self._job("POST", f"/{job}:cancel", body={})
+        return self._job("POST", f"/{quote(job)}:cancel", body={})
 
     def delete_job(self, job: str) -> None:
         """Forget an ended job, its output and its artifacts."""
-        self._transport.call("DELETE", f"{self._jobs}/{job}")
+        self._transport.call("DELETE", f"{self._jobs}/{quote(job)}")
 
     def job_logs(self, job: str, offset: int = 0) -> Iterator[LogRecord]:
         """What it has written so far, from ``offset`` on."""
         from tpuctl.api.jobs import LogRecord
 
-        for value in self._transport.stream(f"{self._jobs}/{job}/logs", offset=offset):
+        for value in self._transport.stream(f"{self._jobs}/{quote(job)}/logs", offset=offset):
             yield LogRecord.model_validate(value)
 
     def watch_job(self, job: str, offset: int = 0) -> Iterator[JobEvent]:
         """Its events as they happen, until it has ended. Output starts at ``offset``."""
         from tpuctl.api.jobs import parse_event
 
-        for value in self._transport.stream(f"{self._jobs}/{job}:watch", offset=offset):
+        for value in self._transport.stream(f"{self._jobs}/{quote(job)}:watch", offset=offset):
             yield parse_event(value)
 
     # Status
@@ -151,7 +155,7 @@ class Client:
         from tpuctl.api.status import SliceDetail
 
         location = location_name(self.project, zone or self.zone)
-        return SliceDetail.model_validate(self._get(f"/tpuctl/v1/{location}/slices/{node}"))
+        return SliceDetail.model_validate(self._get(f"/tpuctl/v1/{location}/slices/{quote(node)}"))
 
     @property
     def _jobs(self) -> str:

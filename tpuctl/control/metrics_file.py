@@ -46,4 +46,9 @@ def _parse(line: bytes) -> MetricsRow:
         return {}
     if not isinstance(row, dict):
         return {}
-    return {name: value for name, value in row.items() if isinstance(value, int | float)}
+    return {name: float(value) for name, value in row.items() if _is_number(value)}
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is a number as JSON or, where JSON has none, as proto3-JSON writes it."""
+    return isinstance(value, int | float) or value in ("NaN", "Infinity", "-Infinity")

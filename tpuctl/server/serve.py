@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import ipaddress
 import logging
 import os
 import signal
@@ -139,11 +140,13 @@ def _other_runs(home: Home) -> Aborted:
 
 @contextmanager
 def _listen(host: str, port: int) -> Iterator[socket.socket]:
-    """A bound socket. Raises FailedPrecondition if the port is taken."""
+    """A bound socket. Raises InvalidArgument for a bad address, FailedPrecondition if the port is taken."""
     try:
         family, kind, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, OverflowError) as error:
         raise InvalidArgument(f"cannot serve on {host}:{port}: {error}") from error
+    if not ipaddress.ip_address(str(address[0])).is_loopback:
+        raise InvalidArgument(f"{host} is not a loopback address: the control plane serves this machine only")
     with socket.socket(family, kind) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from tpuctl.store import tables
 from tpuctl.store.engine import open_engine, translated
 from tpuctl.store.rows import Event, JobRow, NodeRow, OperationRow
 
+log = logging.getLogger("tpuctl.events")
 Resource = NodeRow | OperationRow | JobRow
 AnyRow = TypeVar("AnyRow", NodeRow, OperationRow, JobRow)
 
@@ -70,6 +72,10 @@ class Reader:
 class Transaction(Reader):
     """Changes that are committed together, or not at all."""
 
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.happened: list[Event] = []
+
     def insert(self, row: Resource) -> None:
         self._connection.execute(insert(_TABLES[type(row)]).values(**dataclasses.asdict(row)))
 
@@ -85,7 +91,9 @@ class Transaction(Reader):
         self._connection.execute(delete(table).where(table.c[key] == getattr(row, key)))
 
     def event(self, resource: str, change: str, message: str = "") -> None:
-        values = {"time": time.time(), "resource": resource, "change": change, "message": message}
+        event = Event(time.time(), resource, change, message)
+        self.happened.append(event)
+        values = {"time": event.time, "resource": resource, "change": change, "message": message}
         self._connection.execute(insert(tables.events).values(**values))
 
     def forget(self, before: float) -> None:
@@ -109,8 +117,11 @@ class Store:
     def change(self) -> Iterator[Transaction]:
         """A transaction, committed at the block's end and undone if it raises."""
         with self._writing, translated(self._path), self._engine.begin() as connection:
-            yield Transaction(connection)
+            transaction = Transaction(connection)
+            yield transaction
         self.version += 1
+        for event in transaction.happened:
+            log.info(event.change, extra={"resource": event.resource, "detail": event.message})
 
     @contextmanager
     def read(self) -> Iterator[Reader]:
