@@ -67,6 +67,13 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
     return program
 
 
+def warm_up() -> None:
+    """Get ready what the first program needs: the partitioner process and the MLIR dialects."""
+    PARTITIONER.start()
+    with stablehlo.new_context():
+        pass
+
+
 def _is_replicated(attributes: dict[str, ir.Attribute]) -> bool:
     sharding = attributes.get("mhlo.sharding")
     return sharding is not None and str(ir.StringAttr(sharding).value) == "{replicated}"

@@ -10,6 +10,7 @@ from backend.compiler.memory import padded_bytes
 from backend.compiler.program import Program, TensorType
 from backend.errors import Unimplemented
 from backend.hardware import Generation
+from backend.ici import collectives
 from backend.tensorcore.engine import KERNELS, Engine, Launch, Value
 
 
@@ -46,7 +47,7 @@ class EmulatedMachine:
 
     def __init__(self, generation: Generation) -> None:
         self._generation = generation
-        self._engine = Engine(KERNELS, generation)
+        self._engine = Engine({**KERNELS, **collectives.KERNELS}, generation)
 
     def compile(self, module: bytes, options: bytes) -> Program:
         try:
@@ -67,6 +68,7 @@ class EmulatedMachine:
 
     def warm_up(self) -> None:
         try:
-            import backend.compiler.compile  # noqa: F401
+            from backend.compiler.compile import warm_up
         except ModuleNotFoundError:
             return
+        warm_up()
