@@ -11,7 +11,13 @@ TIMEOUT_SECONDS = 0.15
 
 
 def slices(incomplete: str) -> list[str]:
-    return _starting(incomplete, (_last(node["name"]) for node in _ask("/locations/-/nodes", "nodes", version="v2")))
+    return _starting(incomplete, (name for name, _ in slices_with_zones()))
+
+
+def slices_with_zones() -> list[tuple[str, str]]:
+    """Names of all slices, each with its zone."""
+    nodes = (node["name"].split("/") for node in _ask("/locations/-/nodes", "nodes", version="v2"))
+    return [(parts[-1], parts[3]) for parts in nodes]
 
 
 def jobs(incomplete: str) -> list[str]:
@@ -51,7 +57,3 @@ def _ask(path: str, field: str, version: str = "tpuctl/v1") -> list[Any]:
 
 def _starting(incomplete: str, names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete))
-
-
-def _last(full_name: str) -> str:
-    return full_name.rpartition("/")[2]

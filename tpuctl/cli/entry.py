@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import typer
 
-from tpuctl.cli import exit_codes, not_found
+from tpuctl.cli import exit_codes, resource_errors
 from tpuctl.cli.problems import Problem
 
 DEBUG = "TPUCTL_DEBUG"
@@ -49,7 +49,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 def explain(error: Exception) -> Failure:
     """What to tell the user about an exception, and what to exit with."""
-    from tpuctl.api.errors import ApiError, NotFound
+    from tpuctl.api.errors import AlreadyExists, ApiError, NotFound
 
     match error:
         case Problem():
@@ -61,7 +61,9 @@ def explain(error: Exception) -> Failure:
         case OSError():
             failure = Failure(str(error), "", exit_codes.FAILED)
         case NotFound():
-            failure = Failure(*not_found.explain(error), exit_codes.NOT_FOUND)
+            failure = Failure(*resource_errors.explain_missing(error), exit_codes.NOT_FOUND)
+        case AlreadyExists():
+            failure = Failure(*resource_errors.explain_taken(error), exit_codes.FAILED)
         case ApiError():
             message, _, hint = error.message.partition("\n")
             failure = Failure(message, hint, exit_codes.of_rpc_code(error.code))

@@ -63,6 +63,7 @@ class JobProgress:
         self._finish_step()
         if self._rows:
             return
+        message = message[:1].upper() + message[1:]
         self._doing, self._doing_since = message, time.monotonic()
         self._show(_Doing(message, self._doing_since))
 

@@ -59,7 +59,7 @@ class FakePlane:
     def set(self, path: str, answer: Any, method: str = "GET", status: int = 200) -> None:
         self.answers[f"{method} {path}"] = (status, answer)
 
-    def add_node(self, name: str, **fields: Any) -> dict[str, Any]:
+    def add_node(self, name: str, /, **fields: Any) -> dict[str, Any]:
         """A READY v3-8, listed and described."""
         node = {
             "name": f"{PROJECT}/{ZONE}/nodes/{name}",
@@ -76,7 +76,7 @@ class FakePlane:
         self.set(f"/tpuctl/v1/{PROJECT}/{ZONE}/slices/{name}", slice_detail(name))
         return node
 
-    def add_job(self, name: str, **fields: Any) -> dict[str, Any]:
+    def add_job(self, name: str, /, **fields: Any) -> dict[str, Any]:
         """A job, listed and described; SUCCEEDED unless ``fields`` say otherwise."""
         job = job_resource(name) | fields
         listed = self.answers.get(f"GET /tpuctl/v1/{PROJECT}/jobs", (200, {"jobs": []}))[1]["jobs"]

@@ -46,6 +46,23 @@ def test_a_missing_job_exits_3_and_says_how_to_list_them(tpuctl, plane):
     assert lines(result) == ["tpuctl: job 'zebra' was not found", "  `tpuctl list jobs` shows those there are"]
 
 
+def test_a_slice_in_another_zone_is_pointed_to(tpuctl, plane):
+    plane.add_node("demo", name="projects/local/locations/us-central1-a/nodes/demo")
+    plane.answers.pop("GET /tpuctl/v1/projects/local/locations/europe-west4-a/slices/demo")
+    assert lines(tpuctl("describe", "slice", "demo"))[1] == "  there is one in us-central1-a: pass --zone us-central1-a"
+
+
+def test_a_taken_name_says_which_and_what_to_do(tpuctl, plane):
+    taken = errors.AlreadyExists.of("projects/local/locations/europe-west4-a/nodes/demo")
+    plane.set("/v2/projects/local/locations/europe-west4-a/nodes", taken.to_body(), "POST", 409)
+    result = tpuctl("create", "slice", "demo", "--type", "v3-8")
+    assert result.exit_code == 1
+    assert lines(result) == [
+        "tpuctl: slice 'demo' already exists in europe-west4-a",
+        "  choose another name, or delete it: tpuctl delete slice demo",
+    ]
+
+
 @pytest.mark.parametrize("arguments", [["list", "slices"], ["create", "slice", "demo", "--type", "v3-8"]])
 def test_a_wrong_token_exits_4(tpuctl, plane, monkeypatch, arguments):
     monkeypatch.setenv("TPUCTL_TOKEN", "wrong")

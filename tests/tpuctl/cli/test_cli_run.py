@@ -92,7 +92,7 @@ def test_output_passes_through_untouched_on_its_own_stream(tpuctl, job, script):
 
 def test_the_end_is_a_loss_curve_the_artifacts_and_both_clocks(tpuctl, job, script):
     text = tpuctl("run", "job", script).stderr
-    assert "creating slice train-1" in text
+    assert "Creating slice train-1" in text
     assert "loss" in text
     assert any("\u2800" < letter <= "\u28ff" for letter in text)
     assert "/home/me/jobs/1/artifacts/curves.png" in text

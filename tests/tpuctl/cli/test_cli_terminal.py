@@ -75,7 +75,7 @@ def test_states_have_colour_in_a_terminal_but_not_with_no_color(plane, terminal)
 
 def test_progress_is_drawn_from_metrics_and_output_passes_through_untouched(plane, terminal, running_job):
     child = terminal("run", "job", "train.py")
-    child.expect("✓.*provisioning slice train-1")
+    child.expect("✓.*Provisioning slice train-1")
     child.expect("hello\r\n")
     child.expect("epoch.*2/4")
     child.expect("step.*5/10")
