@@ -69,14 +69,22 @@ class LaunchQueue:
     def _run(self) -> None:
         while True:
             entry = self._queue.get()
-            if isinstance(entry, _End):
-                entry.session.end()
-                entry.when_ended()
-            elif not entry.session.ended:
-                _do(entry)
-                entry.outbox.flush()
+            try:
+                self._take(entry)
+            except Exception:  # noqa: BLE001 the outermost boundary of the thread that all clients depend on
+                _log.exception("the launch thread goes on after an error")
             self._finished += 1
             del entry
+
+    def _take(self, entry: _Entry | _End) -> None:
+        if isinstance(entry, _End):
+            try:
+                entry.session.end()
+            finally:
+                entry.when_ended()
+        elif not entry.session.ended:
+            _do(entry)
+            entry.outbox.flush()
 
 
 def _do(entry: _Entry) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import logging
+import signal
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,8 +31,22 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_to(path: Path) -> None:
-    """Send the process's log to ``path``, which only its owner can read."""
+    """Send the process's log to ``path``, which only its owner can read.
+
+    Python stacks go to the same name with suffix .crash: when the process crashes, and on SIGUSR1.
+    """
     path.touch(mode=0o600)
     handler = logging.FileHandler(path)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    threading.excepthook = _log_thread_exception
+    crash_path = path.with_suffix(".crash")
+    crash_path.touch(mode=0o600)
+    crashes = crash_path.open("w")
+    faulthandler.enable(crashes)
+    faulthandler.register(signal.SIGUSR1, crashes)
+
+
+def _log_thread_exception(arguments: threading.ExceptHookArgs) -> None:
+    if arguments.exc_value is not None:
+        logging.getLogger(__name__).error("a thread ended", exc_info=arguments.exc_value)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from backend.errors import FailedPrecondition
 
 _LEAVING_SECONDS = 10.0
+_NOTICE_SECONDS = 0.5
+"""How long it may take until it is noticed that the holder's process has ended."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Occupancy:
     def take(self, holder: Holder, timeout: float = _LEAVING_SECONDS) -> None:
         """Raises FailedPrecondition naming the process that holds the chips."""
         with self._changed:
+            self._changed.wait_for(lambda: self._holder is None or self._leaving, _NOTICE_SECONDS)
             self._changed.wait_for(lambda: self._holder is None or not self._leaving, timeout)
             if self._holder is not None:
                 job = f", job {self._holder.job}" if self._holder.job else ""
@@ -47,6 +50,7 @@ class Occupancy:
         """The holder is gone, but its last launch may still be running."""
         with self._changed:
             self._leaving = True
+            self._changed.notify_all()
 
     def free(self) -> None:
         """The chips are idle and their HBM is empty."""
