@@ -20,10 +20,17 @@ from tpuctl.zoo import mnist_data
 from tpuctl.zoo.callback import JobMetrics
 
 
+def positive(text: str) -> int:
+    """An option's value that counts something."""
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{number} is less than 1")
+    return number
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("mnist", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=4, help="times through the training digits (4)")
-    parser.add_argument("--batch-size", type=int, help="over all cores (1024; 256 on the small sample)")
+    parser.add_argument("--epochs", type=positive, default=4, help="times through the training digits (4)")
+    parser.add_argument("--batch-size", type=positive, help="over all cores (1024; 256 on the small sample)")
     parser.add_argument("--data", type=Path, help="folder with mnist.npz or the four MNIST IDX files")
     return parser.parse_args()
 
@@ -61,6 +68,7 @@ def main() -> None:
     model.compile(keras.optimizers.Adam(3e-3), "sparse_categorical_crossentropy", metrics=["accuracy"])
 
     batch_size = options.batch_size or (1024 if len(digits.train_labels) > 5_000 else 256)
+    mnist_data.check_batch_size(batch_size, len(digits.train_labels), len(devices))
     test_batch_size = mnist_data.even_batch_size(len(digits.test_labels), batch_size, len(devices))
     history = model.fit(
         mnist_data.batches(digits.train_images, digits.train_labels, batch_size),

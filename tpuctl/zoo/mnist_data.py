@@ -72,6 +72,13 @@ def batches(
             yield images[chosen], labels[chosen]
 
 
+def check_batch_size(batch_size: int, examples: int, cores: int) -> None:
+    """Raise DataError for a batch that cannot be spread evenly over the cores, or of which there is not one."""
+    if batch_size % cores or batch_size > examples:
+        hint = f"Pass --batch-size with a multiple of {cores}, up to {examples}."
+        raise DataError(f"a batch of {batch_size} doesn't fit: {examples} digits to train on, {cores} cores\n{hint}")
+
+
 def even_batch_size(examples: int, limit: int, cores: int) -> int:
     """The largest batch size up to ``limit`` that leaves no remainder: neither of the examples nor over the cores.
 

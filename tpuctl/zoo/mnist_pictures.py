@@ -15,6 +15,7 @@ from tpuctl.zoo.mnist_data import Digits
 matplotlib.use("agg")
 
 from matplotlib import pyplot as plt
+from matplotlib.colors import LinearSegmentedColormap
 
 INK, FAINT, GRID = "#1f2937", "#9ca3af", "#e5e7eb"
 TRAINING, VALIDATION, WRONG = "#2563eb", "#f97316", "#dc2626"
@@ -26,8 +27,9 @@ def draw_curves(history: Mapping[str, Sequence[float]], path: Path) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     epochs = range(1, len(history["loss"]) + 1)
     for axis, name in zip(axes, ("loss", "accuracy"), strict=True):
-        for label, key, colour in (("training", name, TRAINING), ("validation", f"val_{name}", VALIDATION)):
-            values = history[key]
+        lines = {"training": (history[name], TRAINING), "validation": (history[f"val_{name}"], VALIDATION)}
+        upper = max(lines, key=lambda label: lines[label][0][-1])
+        for label, (values, colour) in lines.items():
             axis.plot(epochs, values, color=colour, linewidth=2, marker="o", markersize=4)
             axis.annotate(
                 f"{label} {values[-1]:.3f}",
@@ -35,7 +37,7 @@ def draw_curves(history: Mapping[str, Sequence[float]], path: Path) -> None:
                 (8, 0),
                 textcoords="offset points",
                 color=colour,
-                va="center",
+                va="bottom" if label == upper else "top",
                 annotation_clip=False,
             )
         axis.set_title(name.capitalize(), loc="left", color=INK, fontweight="bold")
@@ -60,7 +62,8 @@ def draw_predictions(digits: Digits, probabilities: npt.NDArray[Any], path: Path
     for axis in axes.flat:
         axis.axis("off")
     for axis, index in zip(axes.flat, order, strict=False):
-        axis.imshow(digits.test_images[index, :, :, 0], cmap="gray_r", vmin=0, vmax=1)
+        ink = LinearSegmentedColormap.from_list("ink", ["white", WRONG if wrong[index] else "black"])
+        axis.imshow(digits.test_images[index, :, :, 0], cmap=ink, vmin=0, vmax=1)
         if wrong[index]:
             axis.set_title(
                 f"{predicted[index]}, is {digits.test_labels[index]}", color=WRONG, fontsize=11, weight="bold"

@@ -180,3 +180,10 @@ def test_test_batches_leave_no_remainder(examples, limit, size):
 def test_digits_that_cannot_be_spread_over_the_cores_are_refused():
     with pytest.raises(DataError, match="can't be spread evenly over 8 cores"):
         mnist_data.even_batch_size(1_001, 256, cores=8)
+
+
+@pytest.mark.parametrize("batch_size", [100, 72])
+def test_a_batch_that_does_not_fit_is_refused(batch_size):
+    mnist_data.check_batch_size(64, examples=64, cores=8)
+    with pytest.raises(DataError, match=f"a batch of {batch_size} doesn't fit"):
+        mnist_data.check_batch_size(batch_size, examples=64, cores=8)
