@@ -6,7 +6,7 @@ is. Loose handles are assembled once, and from then on share the assembled stora
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -97,12 +97,11 @@ class BufferTable:
     def add(self, number: int, handle: Handle) -> None:
         self._handles[number] = handle
 
-    def arguments(self, numbers: Sequence[int], num_cores: int) -> Iterator[list[Handle]]:
+    def arguments(self, numbers: Sequence[int], num_cores: int) -> list[list[Handle]]:
         """The handles of each parameter in core order, from ``numbers`` that run core after core."""
         handles = [self[number] for number in numbers]
         count = len(handles) // num_cores
-        for parameter in range(count):
-            yield handles[parameter::count]
+        return [handles[parameter::count] for parameter in range(count)]
 
     def release(self, numbers: Sequence[int]) -> None:
         """Forget buffers; a number that is not there any more is passed over."""

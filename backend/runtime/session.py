@@ -13,31 +13,14 @@ from backend.errors import InvalidArgument, TpuError
 from backend.link.arena import Arena
 from backend.link.messages import Copy, CoreMemory, Execute, Fetch, Fetched, MemoryStats, Put, Release, Reply, Unload
 from backend.runtime.buffers import BufferTable, Handle, Storage, gather
+from backend.runtime.executable import Executable
 from backend.runtime.hbm import CoreHbm
-from backend.runtime.machine import Loaded, Machine
+from backend.runtime.machine import Machine
 from backend.runtime.telemetry import LaunchCounters
 from backend.runtime.uploads import Upload
-from backend.tensorcore.engine import Value
-
-_SHORT_SECONDS = 0.0005
-_FOREVER = float("inf")
+from backend.tensorcore.engine import Launch, Value
 
 Operation = Execute | Upload | Fetch | Copy | Release | Unload | MemoryStats
-
-
-class Executable:
-    """A loaded program, with what a launch asks of it every time."""
-
-    def __init__(self, program: Program, loaded: Loaded, machine: Machine) -> None:
-        self.program = program
-        self.loaded = loaded
-        self.parameters = program.parameters
-        self.donated = frozenset(program.donated)
-        self.results = [(kind, machine.padded_bytes(kind)) for kind in program.results]
-        """Type and HBM bytes of each result on one core."""
-        self.output_bytes = sum(size for _, size in self.results)
-        self.host_seconds = _FOREVER
-        """How long the last run took."""
 
 
 class Session:
@@ -69,14 +52,14 @@ class Session:
 
     def load(self, number: int, program: Program) -> None:
         """Make ``program`` known as executable ``number``."""
-        self._executables[number] = Executable(program, self._machine.load(program), self._machine)
+        self._executables[number] = Executable(program, self._machine.load(program), self._machine, self._hbm)
 
     def is_short(self, operation: Operation) -> bool:
         """Whether an operation is sure to be done in a moment."""
         if not isinstance(operation, Execute):
             return True
         executable = self._executables.get(operation.executable)
-        return executable is None or executable.host_seconds < _SHORT_SECONDS
+        return executable is None or executable.is_short
 
     def perform(self, operation: Operation) -> Reply | None:
         """Do one operation; the reply that carries data, if it has one. Raises TpuError."""
@@ -90,7 +73,7 @@ class Session:
                 if executable is None:
                     return
                 kinds = [kind for kind, _ in executable.results]
-                numbers = range(operation.outputs, operation.outputs + len(kinds) * executable.program.num_cores)
+                numbers = range(operation.outputs, operation.outputs + len(kinds) * len(executable.cores))
                 for position, number in enumerate(numbers):
                     self._buffers.add(number, Handle(kinds[position % len(kinds)], None, error=error))
             case Upload(put=put):
@@ -112,32 +95,33 @@ class Session:
         executable = self._executables.get(operation.executable)
         if executable is None:
             raise InvalidArgument(f"executable {operation.executable} is not loaded")
-        program = executable.program
-        cores = [self._core(core) for core in operation.cores or program.device_ids]
-        if len(operation.inputs) != len(cores) * len(executable.parameters) or len(cores) != program.num_cores:
-            raise InvalidArgument(
-                f"{program.name} takes {len(executable.parameters)} arguments on {program.num_cores} cores, "
-                f"but got {len(operation.inputs)} buffers for {len(cores)} cores"
-            )
-        columns = list(self._buffers.arguments(operation.inputs, len(cores)))
-        _check_types(executable, columns)
+        cores = [self._core(core) for core in operation.cores] if operation.cores else executable.cores
+        executable.check_call(operation, cores)
+        columns = self._buffers.arguments(operation.inputs, len(cores))
+        executable.check_types(columns)
         arguments = [gather(column) for column in columns]
-        given = executable.donated.difference(operation.keep)
-        donated = _every(operation.inputs, len(executable.parameters), given)
-        reused = sum(columns[parameter][0].hbm_bytes for parameter in given)
-        needed = max(0, program.memory.temp_bytes + executable.output_bytes - min(reused, program.memory.alias_bytes))
+        donated = executable.donated(operation)
+        needed_bytes = executable.needed_bytes(sum(columns[parameter][0].hbm_bytes for parameter in donated))
         for core in cores:
-            core.require(needed, f"the results and temporaries of {program.name}")
-        self._buffers.release(donated)
+            core.require(needed_bytes, executable.launch_purpose)
+        if donated:
+            self._buffers.release(_every(operation.inputs, len(columns), donated))
+        launch = self._run(executable, arguments)
+        self._add_results(executable, launch, cores, operation.outputs)
+
+    def _run(self, executable: Executable, arguments: Sequence[Value]) -> Launch:
         started = time.perf_counter()
         launch = executable.loaded.run(arguments)
         executable.host_seconds = time.perf_counter() - started
         self._counters.record(self.job, launch.device_seconds, launch.mxu_seconds, executable.host_seconds)
-        storages = [Storage(value, self._machine.recycle) for value in launch.results]
-        number = operation.outputs
+        return launch
+
+    def _add_results(self, executable: Executable, launch: Launch, cores: Sequence[CoreHbm], number: int) -> None:
+        recycle, purpose = self._machine.recycle, executable.result_purpose
+        storages = [Storage(value, recycle) for value in launch.results]
         for position, core in enumerate(cores):
             for storage, (kind, size) in zip(storages, executable.results, strict=True):
-                core.allocate(size, f"a result of {program.name}")
+                core.allocate(size, purpose)
                 self._buffers.add(number, Handle(kind, storage, position, hbm=core, hbm_bytes=size))
                 number += 1
 
@@ -192,14 +176,3 @@ class Session:
 def _every(numbers: Sequence[int], count: int, chosen: Collection[int]) -> list[int]:
     """Of rows of ``count`` numbers, those in the ``chosen`` columns."""
     return [number for index, number in enumerate(numbers) if index % count in chosen] if chosen else []
-
-
-def _check_types(executable: Executable, columns: Sequence[Sequence[Handle]]) -> None:
-    for index, (kind, column) in enumerate(zip(executable.parameters, columns, strict=True)):
-        for handle in column:
-            if handle.kind != kind:
-                handle.contents()
-                raise InvalidArgument(
-                    f"argument {index} of {executable.program.name} must be {kind.dtype}{list(kind.shape)}, "
-                    f"but is {handle.kind.dtype}{list(handle.kind.shape)}"
-                )
