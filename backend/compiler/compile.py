@@ -30,7 +30,9 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
         raise InvalidArgument(f"the compile options can't be read: {error}") from None
     build = options.executable_build_options
     replicas, partitions = build.num_replicas, build.num_partitions
-    if replicas != 1:
+    if replicas < 1 or partitions < 1:
+        raise InvalidArgument("the compile options name no replica or no partition")
+    if replicas > 1:
         raise Unimplemented("programs with several replicas are not supported; use one program over all cores (jit, shard_map)")
     context = stablehlo.new_context()
     with context:

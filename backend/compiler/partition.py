@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import threading
@@ -38,7 +39,7 @@ class Partitioner:
             except BrokenPipeError:
                 header = b""
             if len(header) < REPLY.size:
-                self._process = None
+                self._forget()
                 raise Internal("the partitioner process ended while it worked; run the program again")
             status, length = REPLY.unpack(header)
             payload = process.stdout.read(length)
@@ -49,17 +50,27 @@ class Partitioner:
     def close(self) -> None:
         """End the process."""
         with self._lock:
-            if self._process is not None and self._process.stdin is not None:
-                self._process.stdin.close()
-                self._process.wait()
-            self._process = None
+            self._forget()
 
     def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is None or self._process.poll() is not None:
+        if self._process is not None and self._process.poll() is not None:
+            self._forget()
+        if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "backend.compiler.partitioner"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
         return self._process
+
+    def _forget(self) -> None:
+        """Let the process go: without its input it ends."""
+        if self._process is None:
+            return
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+        self._process.wait()
+        self._process = None
 
 
 PARTITIONER = Partitioner()

@@ -101,39 +101,54 @@ def tensor_type(kind: ir.Type) -> TensorType:
 
 def check_supported(module: ir.Module) -> None:
     """Raise Unimplemented, with the line it came from, for the first operation of ``module`` that isn't taken."""
-    for operation in _operations(module.operation):
+    functions = _functions(module)
+    for operation, source in _reached(main_function(module), functions, _UNKNOWN):
         dialect, name = operation.name.split(".", 1)
-        if dialect not in {"stablehlo", "chlo", "mhlo"} or name in _IDENTITIES or name in {"return", "composite"}:
-            continue
-        _reader(operation, name)
+        if dialect in {"stablehlo", "chlo", "mhlo"} and name not in _IDENTITIES | {"return", "composite"}:
+            _reader(operation, name, source)
 
 
-def _operations(operation: ir.Operation) -> Iterator[ir.Operation]:
+def _reached(
+    operation: ir.Operation, functions: dict[str, ir.Operation], source: str
+) -> Iterator[tuple[ir.Operation, str]]:
+    """Every operation below, also by way of calls, with its line or else that of the call."""
     for region in operation.regions:
         for block in region.blocks:
-            for inner in block.operations:
-                yield inner.operation
-                yield from _operations(inner.operation)
+            for view in block.operations:
+                inner = view.operation
+                here = source_of(inner, source)
+                yield inner, here
+                if inner.name == "func.call":
+                    yield from _reached(functions[_callee(inner, "callee")], functions, here)
+                else:
+                    yield from _reached(inner, functions, here)
 
 
-def _reader(operation: ir.Operation, name: str) -> Callable[[ir.Operation], Attributes]:
+def _functions(module: ir.Module) -> dict[str, ir.Operation]:
+    return {
+        _string(operation.attributes["sym_name"]): operation.operation
+        for operation in module.body.operations
+        if operation.operation.name == "func.func"
+    }
+
+
+def _callee(operation: ir.Operation, attribute: str) -> str:
+    return str(ir.FlatSymbolRefAttr(operation.attributes[attribute]).value)
+
+
+def _reader(operation: ir.Operation, name: str, source: str) -> Callable[[ir.Operation], Attributes]:
     if name == "custom_call" and _target(operation) in _IDENTITY_CALLS:
         return _nothing
     reader = _READERS.get(name)
     if reader is None:
         shown = f"custom call {_target(operation)}" if name == "custom_call" else operation.name
-        raise Unimplemented(f"{shown} is not supported yet ({source_of(operation)})")
+        raise Unimplemented(f"{shown} is not supported yet ({source})")
     return reader
 
 
 def import_module(module: ir.Module) -> Computation:
     """The entry function of ``module`` as one computation, all calls inlined. Raises Unimplemented, InvalidArgument."""
-    functions = {
-        _string(operation.attributes["sym_name"]): operation.operation
-        for operation in module.body.operations
-        if operation.operation.name == "func.func"
-    }
-    return _Importer(functions).computation(main_function(module).regions[0].blocks[0], None)
+    return _Importer(_functions(module)).computation(main_function(module).regions[0].blocks[0], None, _UNKNOWN)
 
 
 class _Importer:
@@ -142,8 +157,8 @@ class _Importer:
     def __init__(self, functions: dict[str, ir.Operation]) -> None:
         self._functions = functions
 
-    def computation(self, block: ir.Block, outer: _Scope | None) -> Computation:
-        scope = _Scope(outer)
+    def computation(self, block: ir.Block, outer: _Scope | None, source: str) -> Computation:
+        scope = _Scope(outer, source)
         for argument in block.arguments:
             number = scope.computation.new_value(tensor_type(argument.type))
             scope.numbers[argument] = number
@@ -164,8 +179,8 @@ class _Importer:
         return []
 
     def _inline(self, operation: ir.Operation, attribute: str, scope: _Scope) -> None:
-        body = self._functions[ir.FlatSymbolRefAttr(operation.attributes[attribute]).value].regions[0].blocks[0]
-        inner = _Scope(None, scope.computation)
+        body = self._functions[_callee(operation, attribute)].regions[0].blocks[0]
+        inner = _Scope(None, source_of(operation, scope.source), scope.computation)
         for argument, operand in zip(body.arguments, operation.operands, strict=True):
             inner.numbers[argument] = scope.number(operand)
         for result, number in zip(operation.results, self._fill(body, inner), strict=True):
@@ -179,21 +194,23 @@ class _Importer:
             return
         if name == "custom_call" and _target(operation).startswith("mhlo."):
             name = _target(operation).removeprefix("mhlo.")
-        reader = _reader(operation, name)
-        regions = [self.computation(region.blocks[0], scope) for region in operation.regions]
+        source = source_of(operation, scope.source)
+        reader = _reader(operation, name, source)
+        regions = [self.computation(region.blocks[0], scope, source) for region in operation.regions]
         attributes = reader(operation)
         results = []
         for result in operation.results:
             scope.numbers[result] = scope.computation.new_value(tensor_type(result.type))
             results.append(scope.numbers[result])
         scope.computation.instructions.append(
-            Instruction(_RENAMED.get(name, name), operands, results, attributes, regions, source_of(operation))
+            Instruction(_RENAMED.get(name, name), operands, results, attributes, regions, source)
         )
 
 
 class _Scope:
-    def __init__(self, outer: _Scope | None, computation: Computation | None = None) -> None:
+    def __init__(self, outer: _Scope | None, source: str, computation: Computation | None = None) -> None:
         self.outer = outer
+        self.source = source
         self.numbers: dict[ir.Value, int] = {}
         self.computation = computation or Computation([], [], [], [])
 
@@ -208,17 +225,17 @@ class _Scope:
         return self.numbers[value]
 
 
+_UNKNOWN = "source unknown"
 _LOCATION = re.compile(r'"([^"<>]+\.py)":(\d+)')
 
 
-def source_of(operation: ir.Operation) -> str:
-    """"file:line" of the innermost Python frame that made the operation, or "source unknown"."""
-    text = str(operation.location)
-    frames = _LOCATION.findall(text)
-    for file, line in frames:
-        if "site-packages" not in file:
-            return f"{file}:{line}"
-    return f"{frames[0][0]}:{frames[0][1]}" if frames else "source unknown"
+def source_of(operation: ir.Operation, otherwise: str) -> str:
+    """"file:line" of the innermost line of the user's that made the operation; ``otherwise`` if none is known."""
+    frames = _LOCATION.findall(str(operation.location))
+    own = [frame for frame in frames if "site-packages" not in frame[0]]
+    for file, line in own or frames:
+        return f"{file}:{line}"
+    return otherwise
 
 
 # ---- attributes

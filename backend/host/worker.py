@@ -30,13 +30,16 @@ DRAIN_SECONDS = 1.0
 FLUSH_SECONDS = 0.1
 EXIT_RETRY_SECONDS = 60.0
 READ_BYTES = 1 << 16
+SPARE_BYTES = 1 << 20
+"""Disk space that output leaves free, so that what is more important can still be written."""
+
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 RESERVE = "exit.reserve"
 
 
 @dataclass
 class Log:
-    """log.jsonl, open for appending. Output that a full disk leaves no room for is dropped and counted."""
+    """log.jsonl, open for appending. Output that would fill the disk to the brim is dropped and counted."""
 
     descriptor: int
     dropped_bytes: int = 0
@@ -46,10 +49,21 @@ class Log:
         return cls(os.open(directory / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
 
     def write(self, stream: Stream, text: str) -> None:
+        disk = os.fstatvfs(self.descriptor)
+        if disk.f_bavail * disk.f_frsize < SPARE_BYTES:
+            self.dropped_bytes += len(text)
+            return
         try:
             append(self.descriptor, stream, time.time(), text)
         except OSError:
             self.dropped_bytes += len(text)
+
+    def note_loss(self) -> None:
+        """Say at the log's end what is missing from it, if anything is."""
+        if self.dropped_bytes:
+            text = f"tpuctl: the disk was full: about {self.dropped_bytes} bytes of output were lost\n"
+            with contextlib.suppress(OSError):
+                append(self.descriptor, "stderr", time.time(), text)
 
 
 @dataclass
@@ -115,8 +129,7 @@ def work(directory: Path) -> int:
     exit_code, signum = _run(
         job["command"], job["workingDirectory"], _environment(job["environment"], directory), log, directory
     )
-    if log.dropped_bytes:
-        log.write("stderr", f"tpuctl: the disk was full: about {log.dropped_bytes} bytes of output were lost\n")
+    log.note_loss()
     _write_exit(directory, {"exitCode": exit_code, "signal": signum, "startTime": started, "endTime": time.time()})
     return 0
 

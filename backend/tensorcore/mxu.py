@@ -68,11 +68,11 @@ def build_dot(site: Site) -> Step:
     over_cores = bool(a.get("over_cores"))
     lhs_core, rhs_core = not site.uniform(0), not site.uniform(1)
     lhs, rhs = _sides(site, a, over_cores, lhs_core, rhs_core)
-    result = site.result_shape()
     batch, rows, contract, columns = lhs.batch_size, lhs.free_size, lhs.contract_size, rhs.free_size
     dtype = operand_dtype(site.operand_type(0).dtype, site.operand_type(1).dtype)
-    left = _Loader(site, 0, lhs, dtype, contract_last=True)
-    right = _Loader(site, 1, rhs, dtype, contract_last=False)
+    precision = a["precision"] if _is_matrix_product(site) else "HIGHEST"
+    left = _Loader(site, 0, lhs, dtype, precision, contract_last=True)
+    right = _Loader(site, 1, rhs, dtype, precision, contract_last=False)
     out_dtype = site.result_type().dtype
     direct = out_dtype == dtype
     product_buffer = None if direct else site.scratch((batch, rows, columns), dtype)
@@ -86,8 +86,17 @@ def build_dot(site: Site) -> Step:
         if not direct:
             np.copyto(env[target].reshape(batch, rows, columns), out, casting="unsafe")
 
-    del result
     return step
+
+
+def _is_matrix_product(site: Site) -> bool:
+    """Whether one core multiplies a matrix by a matrix; a product with a vector is the vector unit's, in float32."""
+    sizes = []
+    for position, side in enumerate(("lhs", "rhs")):
+        used = [*site.attributes[f"{side}_batch"], *site.attributes[f"{side}_contract"]]
+        shape = site.operand_type(position).shape
+        sizes.append(_size(shape, [d for d in range(len(shape)) if d not in used]))
+    return min(sizes) > 1
 
 
 class _Side:
@@ -136,11 +145,11 @@ def _sides(site: Site, a: dict[str, Any], over_cores: bool, lhs_core: bool, rhs_
 class _Loader:
     """Brings an operand into (batch, rows, columns) form, rounded; keeps the order in memory that is cheaper to copy."""
 
-    def __init__(self, site: Site, position: int, side: _Side, dtype: np.dtype[Any], contract_last: bool) -> None:
+    def __init__(self, site: Site, position: int, side: _Side, dtype: np.dtype[Any], precision: str, contract_last: bool) -> None:
         self._value = site.instruction.operands[position]
         self._workers = site.workers
         source = site.operand(position)
-        self._rounded = rounds(site.operand_type(position).dtype, site.attributes["precision"])
+        self._rounded = rounds(site.operand_type(position).dtype, precision)
         first, second = (side.free, side.contract) if contract_last else (side.contract, side.free)
         self._swap = _innermost(source, first) < _innermost(source, second)
         order = [*side.batch, *(second if self._swap else first), *(first if self._swap else second)]
