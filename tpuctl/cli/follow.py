@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
 
+from tpuctl.api.errors import Unavailable
 from tpuctl.cli import terminal
 from tpuctl.cli.job_progress import JobProgress
+from tpuctl.cli.plane import connect
 
 if TYPE_CHECKING:
     from tpuctl.api.jobs import Job, JobEvent
@@ -20,17 +23,34 @@ class Detached(Exception):
 def follow(client: Client, job: Job, script_output: TextIO) -> tuple[Job, list[float]]:
     """Show ``job`` until it has ended; return it as it ended, and the losses it logged.
 
-    Ctrl-C asks whether to detach (raises Detached), to cancel, or to go on; a second one cancels.
+    Ctrl-C asks whether to detach (raises Detached), to cancel, or to go on; a second one cancels. A control plane that
+    goes away is started again, and the watch taken up where it was; raises ApiError if that does not help.
     """
     follower = _Follower(script_output)
-    while True:
+    with ExitStack() as clients:
+        while True:
+            try:
+                job = _watch(client, job.name, follower)
+                if job.state.ended:
+                    return job, follower.progress.losses
+            except KeyboardInterrupt:
+                _ask(client, job.name)
+                continue
+            terminal.say("The control plane has gone; the job goes on. Looking for it again")
+            client = clients.enter_context(connect())
+
+
+def _watch(client: Client, name: str, follower: _Follower) -> Job:
+    """Show what happens until the stream ends or breaks off; return the job as it was seen last."""
+    with follower.progress:
         try:
-            with follower.progress:
-                for event in client.watch_job(job.name, follower.offset):
-                    follower.see(event)
-            return client.get_job(job.name), follower.progress.losses
-        except KeyboardInterrupt:
-            _ask(client, job.name)
+            for event in client.watch_job(name, follower.offset):
+                follower.see(event)
+            follower.job = client.get_job(name)
+        except Unavailable:
+            if follower.job is None:
+                raise
+    return follower.job
 
 
 class _Follower:
@@ -40,6 +60,7 @@ class _Follower:
         self.script_output = script_output
         self.progress = JobProgress()
         self.offset = 0
+        self.job: Job | None = None
 
     def see(self, event: JobEvent) -> None:
         match event.type:
@@ -54,6 +75,7 @@ class _Follower:
             case "progress":
                 self.progress.doing(event.message)
             case "job":
+                self.job = event.job
                 self.progress.job(event.job)
 
 

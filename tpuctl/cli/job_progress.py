@@ -42,6 +42,7 @@ class JobProgress:
         self._rows: list[Mapping[str, float]] = []
         self._line_open = False
         self._running = False
+        self._logged_at = 0.0
 
     def __enter__(self) -> Self:
         self._draw()
@@ -74,7 +75,10 @@ class JobProgress:
             self._running = True
 
     def metrics(self, row: Mapping[str, float]) -> None:
-        """The script has logged a row."""
+        """The script has logged a row. A watch that is taken up again may repeat rows: they are passed over."""
+        if row.get("time", math.inf) <= self._logged_at:
+            return
+        self._logged_at = row.get("time", self._logged_at)
         values = training.scalars(row)
         if "loss" in values and math.isfinite(values["loss"]):
             self.losses.append(values["loss"])

@@ -29,7 +29,7 @@ def positive(text: str) -> int:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("mnist", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--epochs", type=positive, default=4, help="times through the training digits (4)")
+    parser.add_argument("--epochs", type=positive, default=6, help="times through the training digits (6)")
     parser.add_argument("--batch-size", type=positive, help="over all cores (1024; 256 on the small sample)")
     parser.add_argument("--data", type=Path, help="folder with mnist.npz or the four MNIST IDX files")
     return parser.parse_args()
@@ -65,7 +65,7 @@ def main() -> None:
 
     model = build_model()
     model.summary()
-    model.compile(keras.optimizers.Adam(3e-3), "sparse_categorical_crossentropy", metrics=["accuracy"])
+    model.compile(keras.optimizers.Adam(2e-3), "sparse_categorical_crossentropy", metrics=["accuracy"])
 
     batch_size = options.batch_size or (1024 if len(digits.train_labels) > 5_000 else 256)
     mnist_data.check_batch_size(batch_size, len(digits.train_labels), len(devices))

@@ -29,7 +29,11 @@ class Result(NamedTuple):
 
 
 class FakePlane:
-    """Serves ``answers`` (path to JSON) and remembers ``requests`` (method, path, body)."""
+    """Serves ``answers`` (path to JSON) and remembers ``requests`` (method, path, body).
+
+    ``streams`` are lists of events. At an event of type "hold" a stream waits until ``held`` is set; at a "cut" it
+    breaks off, and the next watch gets the rest.
+    """
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -120,6 +124,9 @@ class FakePlane:
                 self.send_header("connection", "close")
                 self.end_headers()
                 for event in events:
+                    if event.get("type") == "cut":
+                        del events[: events.index(event) + 1]
+                        break
                     if event.get("type") == "hold":
                         plane.held.wait(30)
                         continue

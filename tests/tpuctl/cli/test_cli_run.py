@@ -99,6 +99,28 @@ def test_the_end_is_a_loss_curve_the_artifacts_and_both_clocks(tpuctl, job, scri
     assert "Job train-1 succeeded: 12.5 s on this host, 30 ms of device time (simulated)" in text
 
 
+def test_a_watch_that_breaks_off_is_taken_up_where_it_was(tpuctl, plane, job, script, monkeypatch):
+    events = plane.streams[f"{JOBS}/train-1:watch"]
+    again = metrics(epoch=1, epochs=1, step=1, steps=2, loss=1.0, time=1.0)
+    events[5:5] = [{"type": "cut"}, again]
+    ended = plane.answers.pop(f"GET {JOBS}/train-1")[1]
+    plane.set(f"{JOBS}/train-1", ended | {"state": "RUNNING"})
+    from tpuctl.cli import plane as way
+
+    def reconnect():
+        plane.set(f"{JOBS}/train-1", ended)
+        return connect()
+
+    connect = way.connect
+    monkeypatch.setattr("tpuctl.cli.follow.connect", reconnect)
+    result = tpuctl("run", "job", script)
+    assert result.exit_code == 0
+    assert result.stdout == "hello\nhalf a line"
+    assert "The control plane has gone" in result.stderr
+    assert "2 values logged" in result.stderr
+    assert [path for _, path, _ in plane.requests if ":watch" in path][1].endswith("offset=2")
+
+
 def test_json_is_one_object_and_all_that_is_on_stdout(tpuctl, job, script):
     result = tpuctl("run", "job", script, "-o", "json")
     assert "hello\n" in result.stderr

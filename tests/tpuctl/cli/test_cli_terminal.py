@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 import pexpect
@@ -56,6 +57,12 @@ def running_job(plane, tmp_path):
         {"type": "job", "job": job},
     ]
     return job
+
+
+def interrupt(child):
+    """Ctrl-C, once the program waits for input: a signal just before read() is only seen after it."""
+    time.sleep(0.5)
+    child.sendintr()
 
 
 def cancelled(plane):
@@ -122,7 +129,7 @@ def test_a_second_ctrl_c_cancels(plane, terminal, running_job):
     child.expect("go on")
     plane.set(f"{JOBS}/train-1", running_job | {"state": "CANCELLED", "exitCode": 143, "signal": 15})
     plane.held.set()
-    child.sendintr()
+    interrupt(child)
     child.expect("Job train-1 was cancelled")
     child.expect(pexpect.EOF)
     child.close()
@@ -143,7 +150,7 @@ def test_ctrl_c_elsewhere_is_one_line_and_130(plane, terminal):
     plane.add_node("demo")
     child = terminal("delete", "slice", "demo")
     child.expect_exact("[y/N]")
-    child.sendintr()
+    interrupt(child)
     child.expect("tpuctl: interrupted")
     child.expect(pexpect.EOF)
     child.close()
