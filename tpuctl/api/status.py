@@ -55,11 +55,14 @@ class SliceDetail(Slice):
 
 
 class ControlPlaneStatus(Model):
+    """``trouble`` says what keeps the control plane from its work now, such as a full disk."""
+
     version: str
     pid: int
     uptime_seconds: float
     url: str
     home: str
     project: str
+    trouble: str | None = None
     slices: list[Slice] = Field(default_factory=list)
     jobs: list[Job] = Field(default_factory=list)

@@ -72,7 +72,7 @@ def create(change: Transaction, home: Home, executor: LocalExecutor, project: st
     )
     change.insert(job)
     change.event(job.full_name, f"-> {job.state}", f"on slice {node.name}")
-    _write_job_file(home, job, node, request)
+    _write_job_file(home, executor, job, node, request)
     return job
 
 
@@ -236,7 +236,7 @@ def _check_usable(change: Transaction, node: NodeRow, home: Home, executor: Loca
             raise FailedPrecondition(f"slice {node.name} is busy: job {other.name} {running}; {advice}")
 
 
-def _write_job_file(home: Home, job: JobRow, node: NodeRow, request: JobRequest) -> None:
+def _write_job_file(home: Home, executor: LocalExecutor, job: JobRow, node: NodeRow, request: JobRequest) -> None:
     """What the worker is to run; the only place where the user's environment is kept."""
     directory = home.job(job.uid)
     worker = worker_environment(home.slice(node.uid), node.accelerator_type, node.name, node.zone, job.name)
@@ -252,4 +252,5 @@ def _write_job_file(home: Home, job: JobRow, node: NodeRow, request: JobRequest)
             },
         )
     except OSError as error:
+        executor.remove(directory)
         raise ResourceExhausted(f"cannot write {directory}: {error.strerror}; nothing was changed") from error

@@ -40,6 +40,8 @@ class Loop:
         self._store = store
         self._nodes = NodeReconciler(store, executor, home)
         self._jobs = JobReconciler(store, executor, home)
+        self.trouble: str | None = None
+        """Why a step cannot be taken now; None if all goes well."""
         self._wake = threading.Event()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
@@ -63,6 +65,7 @@ class Loop:
             try:
                 seconds = self.step()
             except ApiError as error:
+                self.trouble = error.message
                 log.error("cannot read what should be, trying again", extra={"reason": error.message})
                 seconds = TROUBLE_SECONDS
             self._wake.wait(seconds)
@@ -73,15 +76,20 @@ class Loop:
         went_well = [self._try(self._jobs.step, job, _slice_of(job, nodes)) for job in jobs]
         nodes, jobs = self._read()
         went_well += [self._try(self._nodes.step, node, jobs) for node in nodes]
-        return pause(nodes, jobs) if all(went_well) else TROUBLE_SECONDS
+        if not all(went_well):
+            return TROUBLE_SECONDS
+        self.trouble = None
+        return pause(nodes, jobs)
 
     def _try(self, step: Callable[[Row, Other], None], row: Row, other: Other) -> bool:
         """Take a step; one that fails is logged and taken again later, and does not stop those of the others."""
         try:
             step(row, other)
         except ApiError as error:
+            self.trouble = error.message
             log.error("a step failed, trying again", extra={"resource": row.full_name, "reason": error.message})
-        except Exception:
+        except Exception as error:
+            self.trouble = f"{type(error).__name__}: {error}"
             log.exception("a step failed unexpectedly, trying again", extra={"resource": row.full_name})
         else:
             return True

@@ -51,6 +51,11 @@ class ControlPlane:
         self._loop.end()
         self.store.close()
 
+    @property
+    def trouble(self) -> str | None:
+        """What keeps the control plane from its work now, such as a full disk."""
+        return self._loop.trouble
+
     # Nodes
 
     def list_nodes(self, project: str, zone: str) -> list[Node]:
@@ -149,6 +154,7 @@ class ControlPlane:
             url=self.url,
             home=str(self.home.path),
             project=project,
+            trouble=self.trouble,
             slices=[telemetry.slice_view(row, said[row.uid], _job_on(row, running)) for row in rows],
             jobs=views,
         )

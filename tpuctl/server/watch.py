@@ -10,7 +10,7 @@ import anyio
 from starlette.concurrency import run_in_threadpool
 
 from backend.host import output
-from tpuctl.api.errors import ApiError
+from tpuctl.api.errors import NotFound
 from tpuctl.api.jobs import Job, JobChanged, JobState, LogRecord, MetricsLogged, Progress
 from tpuctl.api.model import Model
 from tpuctl.control.metrics_file import METRICS_FILE, MetricsFile
@@ -53,37 +53,35 @@ class JobView:
         self._offset = offset
         self._version = -1
         self._job: Job | None = None
+        self._shown: tuple[object, ...] = ()
         self._progress = ""
         self._metrics: MetricsFile | None = None
 
     def look(self) -> tuple[list[bytes], bool]:
         """The events since the last look, and whether they were the last."""
-        changed = self._look_at_job()
+        self._look_at_job()
         job = self._job
         if job is None:
             return [], True
         events = self._output(Path(job.directory))
         if len(events) >= BATCH:
-            self._version = -1 if changed else self._version
             return [_line(event) for event in events], False
         events = [*self._look_at_progress(job), *events, *self._look_at_metrics(job)]
-        if changed:
-            events.insert(0, JobChanged(job=job)) if not job.state.ended else events.append(JobChanged(job=job))
+        if self._shown != _shown(job):
+            self._shown = _shown(job)
+            events.insert(len(events) if job.state.ended else 0, JobChanged(job=job))
         return [_line(event) for event in events], job.state.ended
 
-    def _look_at_job(self) -> bool:
-        """Read the job if anything has changed in the store; whether its state has."""
+    def _look_at_job(self) -> None:
+        """Read the job anew if anything has changed in the store; None if it has been deleted."""
         version = self._plane.store.version
         if version == self._version:
-            return False
+            return
         self._version = version
-        before = self._job
         try:
             self._job = self._plane.get_job(*self._place)
-        except ApiError:
+        except NotFound:
             self._job = None
-            return False
-        return before is None or _told(before) != _told(self._job)
 
     def _look_at_progress(self, job: Job) -> list[Model]:
         message = ""
@@ -92,6 +90,7 @@ class JobView:
             message = f"{verb} slice {job.slice} ({job.accelerator_type}) in {job.zone}"
         elif job.state is JobState.RUNNING:
             message = f"running on slice {job.slice}"
+        message = self._plane.trouble or message
         if not message or message == self._progress:
             return []
         self._progress = message
@@ -112,7 +111,7 @@ class JobView:
         return [MetricsLogged(values=row) for row in self._metrics.read_on()]
 
 
-def _told(job: Job) -> tuple[object, ...]:
+def _shown(job: Job) -> tuple[object, ...]:
     return job.state, job.cancel_requested, job.exit_code, job.error
 
 

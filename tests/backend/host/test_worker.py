@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from backend.host import output
+from backend.host.worker import Log
 
 
 class Worker:
@@ -193,3 +194,24 @@ def test_a_cancellation_that_comes_before_the_worker_listens_is_not_lost(worker:
     assert worker.process is not None
     worker.process.terminate()
     assert worker.wait() == {"exitCode": None, "signal": signal.SIGTERM}
+
+
+def test_output_that_would_fill_the_disk_is_dropped_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log.open(tmp_path)
+    log.write("stdout", "kept\n")
+    monkeypatch.setattr("backend.host.worker.SPARE_BYTES", 1 << 62)
+    log.write("stdout", "lost\n")
+    log.note_loss()
+    assert [piece.text for piece in output.read(tmp_path)] == [
+        "kept\n",
+        "tpuctl: the disk was full: about 5 bytes of output were lost\n",
+    ]
+
+
+def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
+    Log.open(tmp_path).write("stdout", "whole\n")
+    with (tmp_path / output.LOG_FILE).open("ab") as file:
+        file.write(b'["stdout", 1.0, "to')
+    assert [piece.text for piece in output.read(tmp_path)] == ["whole\n"]

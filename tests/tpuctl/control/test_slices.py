@@ -11,10 +11,19 @@ from typing import Any
 import pytest
 
 from backend.host.executor import RuntimeState
-from tpuctl.api.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, PermissionDenied
+from tpuctl.api.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+)
 from tpuctl.api.nodes import GenerationType, Node, NodeHealth, NodeSpec, NodeState
 from tpuctl.api.operations import Operation
+from tpuctl.control.nodes import NodeReconciler
 from tpuctl.control.plane import ControlPlane
+from tpuctl.store import JobRow, NodeRow
 
 P, Z = "local", "europe-west4-a"
 Wait = Callable[..., None]
@@ -216,3 +225,23 @@ def test_an_orphan_runtime_is_ended_at_the_next_start(plane: ControlPlane, wait_
     assert not directory.exists()
     assert not plane.executor.is_alive(directory)
     second.end()
+
+
+def test_trouble_with_one_slice_is_shown_and_does_not_stop_the_others(
+    plane: ControlPlane, wait_until: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = NodeReconciler.step
+
+    def fail_for_a(self: NodeReconciler, node: NodeRow, jobs: list[JobRow]) -> None:
+        if node.name == "a":
+            raise ResourceExhausted("the disk is full")
+        step(self, node, jobs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(NodeReconciler, "step", fail_for_a)
+        plane.create_node(P, Z, "a", V3)
+        made(plane, "b", wait_until)
+        wait_until(lambda: plane.status(P).trouble == "the disk is full")
+        assert plane.get_node(P, Z, "a").state is NodeState.CREATING
+    wait_until(lambda: plane.get_node(P, Z, "a").state is NodeState.READY)
+    wait_until(lambda: plane.status(P).trouble is None)

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import multiprocessing.context
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from plane_process import run
 
 from backend.host import process
 from tpuctl.api.errors import ApiError
 from tpuctl.api.home import Home
 from tpuctl.client import Client
 
-PLANE = Path(__file__).with_name("plane_process.py")
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["__main__", "tpuctl.server.serve"])  # so that a start costs no imports
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 15.0) -> None:
@@ -34,13 +36,14 @@ class PlaneProcess:
 
     def __init__(self, home: Home) -> None:
         self.home = home
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: multiprocessing.context.ForkServerProcess | None = None
         self._clients: list[Client] = []
 
     def start(self) -> Client:
         self.home.server.unlink(missing_ok=True)
-        started = self._process = subprocess.Popen([sys.executable, PLANE, str(self.home.path)])
-        wait_until(lambda: self.home.server.exists() or started.poll() is not None)
+        started = self._process = FORKS.Process(target=run, args=(self.home.path,))
+        started.start()
+        wait_until(lambda: self.home.server.exists() or not started.is_alive())
         return self.client()
 
     def client(self, token: str | None = None) -> Client:
@@ -52,12 +55,13 @@ class PlaneProcess:
     def kill(self) -> None:
         assert self._process is not None
         self._process.kill()
-        self._process.wait()
+        self._process.join()
 
-    def terminate(self) -> int:
+    def terminate(self) -> int | None:
         assert self._process is not None
         self._process.terminate()
-        return self._process.wait(10)
+        self._process.join(10)
+        return self._process.exitcode
 
     def living(self) -> list[Path]:
         """The directories of slices and jobs that have a process."""
@@ -78,7 +82,7 @@ class PlaneProcess:
     def clean_up(self) -> None:
         for made in self._clients:
             made.close()
-        if self._process is not None and self._process.poll() is None:
+        if self._process is not None and self._process.is_alive():
             self.kill()
         for one in self.processes():
             os.kill(one.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A control plane with stand-ins for slice runtimes, as a process to be killed: `plane_process.py HOME`."""
+"""A control plane with stand-ins for slice runtimes, as a process to be killed."""
 
 from __future__ import annotations
 
@@ -11,5 +11,6 @@ from tpuctl.server import serve
 
 FAKE_RUNTIME = Path(__file__).parents[1] / "control" / "fake_runtime.py"
 
-if __name__ == "__main__":
-    serve(port=0, home=Home(Path(sys.argv[1])), executor=LocalExecutor((sys.executable, str(FAKE_RUNTIME))))
+
+def run(home: Path) -> None:
+    serve(port=0, home=Home(home), executor=LocalExecutor((sys.executable, str(FAKE_RUNTIME))))

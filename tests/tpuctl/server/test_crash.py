@@ -7,6 +7,7 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from tpuctl.client import Client
 
 Wait = Callable[..., None]
 V3 = Node(accelerator_type="v3-8")
-ROUNDS = 6
+ROUNDS = 5
 
 
 def attempt(call: Callable[[], Any]) -> Any:
@@ -71,7 +72,7 @@ def test_creates_and_deletes_are_finished_after_a_kill(plane_process: Any, wait_
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_jobs_end_once_and_give_back_their_slices_after_a_kill(
-    plane_process: Any, wait_until: Wait, seed: int, tmp_path: Any
+    plane_process: Any, wait_until: Wait, seed: int, tmp_path: Path
 ) -> None:
     chance = random.Random(seed)  # noqa: S311
     client = plane_process.start()
@@ -99,9 +100,16 @@ def test_jobs_end_once_and_give_back_their_slices_after_a_kill(
     check(plane_process, client)
 
 
-def test_a_running_job_does_not_notice_that_the_control_plane_is_killed(plane_process: Any, wait_until: Wait) -> None:
+def test_a_running_job_does_not_notice_that_the_control_plane_is_killed(
+    plane_process: Any, wait_until: Wait, tmp_path: Path
+) -> None:
     client = plane_process.start()
-    code = "import time\nfor i in range(20): print(i, flush=True); time.sleep(0.1)"
+    code = (
+        "import pathlib, time\n"
+        "for i in range(20):\n"
+        "    print(i, flush=True)\n"
+        f"    while i == 10 and not pathlib.Path({str(tmp_path / 'go')!r}).exists(): time.sleep(0.01)\n"
+    )
     request = JobRequest(
         name="train", accelerator_type="v3-8", command=[sys.executable, "-c", code], working_directory="/"
     )
@@ -110,6 +118,7 @@ def test_a_running_job_does_not_notice_that_the_control_plane_is_killed(plane_pr
     plane_process.kill()
     client = plane_process.start()
     assert client.get_job("train").state is JobState.RUNNING
+    (tmp_path / "go").touch()
     events = list(client.watch_job("train"))
     text = "".join(event.text for event in events if event.type == "log")
     assert text == "".join(f"{number}\n" for number in range(20))
