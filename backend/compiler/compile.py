@@ -26,14 +26,16 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
     """See backend.compiler.compile_module."""
     try:
         options = xla_client.CompileOptions.ParseFromString(compile_options)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  (the bindings raise bare errors)
         raise InvalidArgument(f"the compile options can't be read: {error}") from None
     build = options.executable_build_options
     replicas, partitions = build.num_replicas, build.num_partitions
     if replicas < 1 or partitions < 1:
         raise InvalidArgument("the compile options name no replica or no partition")
     if replicas > 1:
-        raise Unimplemented("programs with several replicas are not supported; use one program over all cores (jit, shard_map)")
+        raise Unimplemented(
+            "programs with several replicas are not supported; use one program over all cores (jit, shard_map)"
+        )
     context = stablehlo.new_context()
     with context:
         source = stablehlo.parse(module, context)
@@ -49,7 +51,9 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
         if partitions == 1:
             replicated = [True] * len(body.parameters)
         else:
-            local.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), partitions)
+            local.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(
+                ir.IntegerType.get_signless(32), partitions
+            )
         scheduled = schedule(body, replicated, partitions)
         donated = [i for i, row in enumerate(attributes) if "tf.aliasing_output" in row or "jax.buffer_donor" in row]
         program = Program(
@@ -94,14 +98,18 @@ def _check_fits(program: Program, generation: Generation) -> None:
     needed = memory.argument_bytes + memory.output_bytes - memory.alias_bytes + memory.temp_bytes
     if needed <= generation.hbm_available_bytes:
         return
-    over = needed - generation.hbm_available_bytes
     rows = [
-        f"  {padded / _GIB:.2f}G (unpadded {kind.nbytes / _GIB:.2f}G) {kind.dtype}{list(kind.shape)} {source}"
+        f"  {_gib(padded)} (unpadded {_gib(kind.nbytes)}) {kind.dtype}{list(kind.shape)} {source}"
         for kind, padded, source in largest_temporaries(program.schedule, 10)
     ]
+    available = generation.hbm_available_bytes
     raise ResourceExhausted(
-        f"Ran out of memory in memory space hbm. Used {needed / _GIB:.2f}G of {generation.hbm_available_bytes / _GIB:.2f}G hbm. "
-        f"Exceeded hbm capacity by {over / _GIB:.2f}G. Program {program.name}: arguments {memory.argument_bytes / _GIB:.2f}G, "
-        f"outputs {memory.output_bytes / _GIB:.2f}G, temporaries {memory.temp_bytes / _GIB:.2f}G. Largest temporaries:\n"
-        + "\n".join(rows)
+        f"Ran out of memory in memory space hbm. Used {_gib(needed)} of {_gib(available)} hbm. "
+        f"Exceeded hbm capacity by {_gib(needed - available)}. Program {program.name}: "
+        f"arguments {_gib(memory.argument_bytes)}, outputs {_gib(memory.output_bytes)}, "
+        f"temporaries {_gib(memory.temp_bytes)}. Largest temporaries:\n" + "\n".join(rows)
     )
+
+
+def _gib(nbytes: int) -> str:
+    return f"{nbytes / _GIB:.2f}G"

@@ -17,7 +17,9 @@ from backend.hardware import Generation
 _TRANSCENDENTAL = frozenset(
     "exponential log tanh logistic sine cosine power sqrt rsqrt erf erf_inv log_plus_one exponential_minus_one".split()
 )
-_FREE = frozenset({"constant", "reshape", "broadcast_in_dim", "iota", "partition_id", "replica_id", "transpose", "slice"})
+_FREE = frozenset(
+    {"constant", "reshape", "broadcast_in_dim", "iota", "partition_id", "replica_id", "transpose", "slice"}
+)
 _COLLECTIVES = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute"})
 
 
@@ -79,7 +81,9 @@ def _instruction(instruction: Instruction, computation: Computation, generation:
             work.transcendentals += size if inner.op in _TRANSCENDENTAL else 0.0
     else:
         work.flops = float(max((computation.types[value].size for value in instruction.operands), default=0))
-    vector_seconds = 0.0 if work.mxu_seconds else (work.flops + 4 * work.transcendentals) / generation.vector_flops_per_core
+    vector_seconds = (
+        0.0 if work.mxu_seconds else (work.flops + 4 * work.transcendentals) / generation.vector_flops_per_core
+    )
     memory_seconds = work.bytes_accessed / generation.hbm_bytes_per_second_per_core
     work.seconds = max(work.mxu_seconds, vector_seconds, memory_seconds)
     if instruction.op in _COLLECTIVES or instruction.attributes.get("over_cores"):
@@ -119,7 +123,12 @@ def _trip_count(instruction: Instruction, computation: Computation) -> int:
     if len(condition.instructions) > 3:
         return 1
     compare = next(
-        (i for f in condition.instructions for i in (f.regions[0].instructions if f.op == "fusion" else [f]) if i.op == "compare"),
+        (
+            i
+            for f in condition.instructions
+            for i in (f.regions[0].instructions if f.op == "fusion" else [f])
+            if i.op == "compare"
+        ),
         None,
     )
     limit = next((i.attributes["value"] for i in condition.instructions if i.op == "constant"), None)

@@ -44,7 +44,9 @@ class Partitioner:
             status, length = REPLY.unpack(header)
             payload = process.stdout.read(length)
         if status != DONE:
-            raise Internal(f"XLA could not partition this program for {num_partitions} cores: {payload.decode(errors='replace')}")
+            raise Internal(
+                f"XLA could not partition this program for {num_partitions} cores: {payload.decode(errors='replace')}"
+            )
         return payload
 
     def close(self) -> None:

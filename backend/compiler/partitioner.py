@@ -5,8 +5,8 @@ the partitioning passes enabled and to dump the module after them; the dump is t
 next, generate code for the host, is of no use, takes most of the time, and ends the process for some programs. So each
 request is served by a forked child, which is killed as soon as the dump is complete.
 
-Requests on stdin: (partitions, two lengths, module bytecode, CompileOptionsProto). Replies on stdout: (status, length, HloModuleProto or error).
-Ends when stdin does.
+Requests on stdin: number of partitions, two lengths, module bytecode, CompileOptionsProto. Replies on stdout: status,
+length, HloModuleProto or error. Ends when stdin does.
 """
 
 from __future__ import annotations

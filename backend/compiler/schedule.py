@@ -119,7 +119,9 @@ def _fuse(computation: Computation) -> None:
         for value in uses(instruction):
             group = owner.get(value)
             if group is not None and group.open:
-                if instruction.op in FUSIBLE and _space(instruction, computation) == _space(group.members[0], computation):
+                if instruction.op in FUSIBLE and _space(instruction, computation) == _space(
+                    group.members[0], computation
+                ):
                     if group not in joinable:
                         joinable.append(group)
                 else:

@@ -36,9 +36,7 @@ def simplify(computation: Computation) -> Computation:
             seen[key] = new.results
         kept.append(new)
     returns = [replaced.get(value, value) for value in computation.returns]
-    return Computation(
-        computation.parameters, types, live(kept, returns), returns, [*computation.captures]
-    )
+    return Computation(computation.parameters, types, live(kept, returns), returns, [*computation.captures])
 
 
 def live(instructions: list[Instruction], returns: list[int]) -> list[Instruction]:
@@ -89,8 +87,11 @@ def _reduces_nothing(instruction: Instruction, computation: Computation) -> bool
     """Whether a sum, maximum, ... runs over dimensions of size 1 only, from its own neutral element."""
     shape = computation.types[instruction.operands[0]].shape
     ones = all(shape[dim] == 1 for dim in instruction.attributes["dimensions"])
-    return ones and len(instruction.results) == 1 and reducer(instruction.regions[0]) in {"add", "maximum", "minimum"} and (
-        _is_neutral(instruction, computation)
+    return (
+        ones
+        and len(instruction.results) == 1
+        and reducer(instruction.regions[0]) in {"add", "maximum", "minimum"}
+        and (_is_neutral(instruction, computation))
     )
 
 

@@ -49,10 +49,10 @@ def parse(module: bytes, context: ir.Context) -> ir.Module:
     """The module in ``module``: a StableHLO portable artifact, MLIR bytecode or text. Raises InvalidArgument."""
     try:
         return stablehlo.deserialize_portable_artifact(context, module)
-    except Exception:  # noqa: BLE001  (the bindings raise bare errors; other formats are tried next)
+    except Exception:  # noqa: BLE001  (the bindings raise bare errors; the other formats are tried next)
         try:
             return ir.Module.parse(module, context)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             raise InvalidArgument(f"the program is not a StableHLO module: {error}") from None
 
 
@@ -230,7 +230,7 @@ _LOCATION = re.compile(r'"([^"<>]+\.py)":(\d+)')
 
 
 def source_of(operation: ir.Operation, otherwise: str) -> str:
-    """"file:line" of the innermost line of the user's that made the operation; ``otherwise`` if none is known."""
+    """ "file:line" of the innermost line of the user's that made the operation; ``otherwise`` if none is known."""
     frames = _LOCATION.findall(str(operation.location))
     own = [frame for frame in frames if "site-packages" not in frame[0]]
     for file, line in own or frames:
@@ -289,7 +289,11 @@ def _constant(operation: ir.Operation) -> Attributes:
         value[...] = np.asarray(_scalar(scalar)).astype(kind.dtype)
     elif kind.dtype.kind == "V" or kind.dtype.itemsize * 8 != _bits(operation):
         bits = memoryview(dense)
-        value[...] = np.frombuffer(bits, np.uint16 if kind.dtype.itemsize == 2 else np.uint8).view(kind.dtype).reshape(kind.shape)
+        value[...] = (
+            np.frombuffer(bits, np.uint16 if kind.dtype.itemsize == 2 else np.uint8)
+            .view(kind.dtype)
+            .reshape(kind.shape)
+        )
     else:
         value[...] = np.array(dense).astype(kind.dtype).reshape(kind.shape)
     value.flags.writeable = False
@@ -365,7 +369,7 @@ def _plain_dot(operation: ir.Operation) -> Attributes:
 
 
 def _precision(operation: ir.Operation) -> str:
-    """"DEFAULT", "HIGH" or "HIGHEST": the higher of the two operands'."""
+    """ "DEFAULT", "HIGH" or "HIGHEST": the higher of the two operands'."""
     text = str(operation.attributes["precision_config"]) if "precision_config" in operation.attributes else ""
     return next((name for name in ("HIGHEST", "HIGH") if re.search(rf"\b{name}\b", text)), "DEFAULT")
 
@@ -381,7 +385,11 @@ def _convolution(operation: ir.Operation) -> Attributes:
             numbers.kernel_input_feature_dimension,
             numbers.kernel_output_feature_dimension,
         ],
-        "output": [numbers.output_batch_dimension, *numbers.output_spatial_dimensions, numbers.output_feature_dimension],
+        "output": [
+            numbers.output_batch_dimension,
+            *numbers.output_spatial_dimensions,
+            numbers.output_feature_dimension,
+        ],
         "strides": _optional_ints(operation, "window_strides", ones),
         "padding": _pairs(operation, "padding", count),
         "lhs_dilation": _optional_ints(operation, "lhs_dilation", ones),

@@ -8,7 +8,9 @@ _NEVER = frozenset({"partition_id", "reduce_scatter", "all_to_all", "collective_
 _FULL_GROUP = frozenset({"all_reduce", "all_gather"})
 
 
-def mark_uniform(computation: Computation, parameters: list[bool], num_cores: int, outer: list[bool] | None = None) -> None:
+def mark_uniform(
+    computation: Computation, parameters: list[bool], num_cores: int, outer: list[bool] | None = None
+) -> None:
     """Fill in ``computation.uniform`` (and its regions'), given which parameters are uniform.
 
     ``outer`` holds the flags of the enclosing computation, for captured values.

@@ -57,9 +57,7 @@ def _moves(site: Site, body: Block, carried: list[Slot]) -> Any:
         source = body.slots[value]
         if source.static and source.array is slot.array:
             continue
-        clashes = not source.static or any(
-            np.may_share_memory(source.array, other.array) for other in carried
-        )
+        clashes = not source.static or any(np.may_share_memory(source.array, other.array) for other in carried)
         pending.append((value, slot.array, site.scratch(slot.array.shape, slot.array.dtype) if clashes else None))
 
     def move(env: Environment) -> None:

@@ -21,6 +21,8 @@ from backend.tensorcore.mxu import load_operand, operand_dtype, rounds
 _PATCH_BYTES = 3 << 20
 _ACCUMULATORS = 4
 
+_Job = tuple[Array, Array, Array]  # input, kernel, output
+
 
 @dataclass(frozen=True)
 class _Geometry:
@@ -82,7 +84,9 @@ def build(site: Site) -> Step:
     window, outputs = int(np.prod(geometry.kernel)), int(np.prod(geometry.output))
     summing = over_cores or (groups == 1 and window * features > images * outputs and features > 1)
     make = _Contraction if summing else _Sliding
-    worker = make(site, geometry, images if not summing else features, x.shape[-1], w.shape[-1] // groups, dtype, groups)
+    worker = make(
+        site, geometry, images if not summing else features, x.shape[-1], w.shape[-1] // groups, dtype, groups
+    )
     lhs, rhs, result = site.instruction.operands[0], site.instruction.operands[1], site.instruction.results[0]
     kernel_flip = tuple(slice(None, None, -1) if flip else slice(None) for flip in geometry.reversal)
     cores = site.num_cores if (lhs_core or rhs_core) else 1
@@ -91,18 +95,18 @@ def build(site: Site) -> Step:
         inputs = env[lhs].transpose([*range(lhs_core), *input_order])
         kernels = env[rhs].transpose([*range(rhs_core), *kernel_order])[(slice(None),) * rhs_core + kernel_flip]
         outputs = env[result].transpose([*range(site.lead), *output_order])
-        jobs = []
+        jobs: list[_Job] = []
         for core in range(cores):
             source = inputs[core] if lhs_core else inputs
             kernel = kernels[core] if rhs_core else kernels
             target = outputs[core] if site.lead else outputs
-            jobs += [(*parts, target_part) for *parts, target_part in _groups(source, kernel, target, a)]
+            jobs += _groups(source, kernel, target, a)
         worker.run(jobs, sum_jobs=over_cores, kernel_is_shared=not rhs_core and groups == 1)
 
     return step
 
 
-def _groups(x: Array, w: Array, out: Array, a: dict[str, Any]) -> list[tuple[Array, Array, Array]]:
+def _groups(x: Array, w: Array, out: Array, a: dict[str, Any]) -> list[_Job]:
     """Views of input, kernel and output for each feature or batch group."""
     if a["feature_groups"] > 1:
         count = a["feature_groups"]
@@ -132,8 +136,7 @@ class _Patches:
             for size, dilation, (low, _) in zip(geometry.input, geometry.lhs_dilation, self._positive, strict=True)
         )
         self._crop = tuple(
-            slice(-min(0, low), size + min(0, high))
-            for size, (low, high) in zip(sizes, geometry.padding, strict=True)
+            slice(-min(0, low), size + min(0, high)) for size, (low, high) in zip(sizes, geometry.padding, strict=True)
         )
         self.has_holes = any(low or high for low, high in self._positive) or any(d > 1 for d in geometry.lhs_dilation)
 
@@ -154,7 +157,14 @@ class _Patches:
             load_operand(images, buffer, self.rounded)
         return buffer[(slice(None), *self._crop)]
 
-    def windows(self, padded: Array, outer: tuple[int, ...], outer_steps: list[int], inner_steps: list[int], inner: tuple[int, ...]) -> Array:
+    def windows(
+        self,
+        padded: Array,
+        outer: tuple[int, ...],
+        outer_steps: list[int],
+        inner_steps: list[int],
+        inner: tuple[int, ...],
+    ) -> Array:
         """(images, *outer, *inner, features): position ``outer * outer_steps + inner * inner_steps`` of each image."""
         strides = padded.strides
         spatial = strides[1:-1]
@@ -174,7 +184,14 @@ class _Sliding:
     """Output by output: rows of windows times the kernel."""
 
     def __init__(
-        self, site: Site, geometry: _Geometry, images: int, features: int, outputs: int, dtype: np.dtype[Any], groups: int
+        self,
+        site: Site,
+        geometry: _Geometry,
+        images: int,
+        features: int,
+        outputs: int,
+        dtype: np.dtype[Any],
+        groups: int,
     ) -> None:
         del groups
         a = site.attributes
@@ -194,7 +211,7 @@ class _Sliding:
         self._kernel = site.scratch((window, outputs), dtype)
         self._kernel_rounded = rounds(site.operand_type(1).dtype, a["precision"])
 
-    def run(self, jobs: list[tuple[Array, Array, Array]], sum_jobs: bool, kernel_is_shared: bool) -> None:
+    def run(self, jobs: list[_Job], sum_jobs: bool, kernel_is_shared: bool) -> None:
         del sum_jobs
         self._patches.clear()
         if kernel_is_shared:
@@ -257,7 +274,14 @@ class _Contraction:
     """
 
     def __init__(
-        self, site: Site, geometry: _Geometry, images: int, features: int, outputs: int, dtype: np.dtype[Any], groups: int
+        self,
+        site: Site,
+        geometry: _Geometry,
+        images: int,
+        features: int,
+        outputs: int,
+        dtype: np.dtype[Any],
+        groups: int,
     ) -> None:
         del features, groups
         batch = site.operand_type(0).shape[site.attributes["input"][0]]
@@ -275,7 +299,7 @@ class _Contraction:
         self._products = [site.scratch((window, outputs), dtype) for _ in range(threads)]
         self._other_rounded = rounds(site.operand_type(1).dtype, site.attributes["precision"])
 
-    def run(self, jobs: list[tuple[Array, Array, Array]], sum_jobs: bool, kernel_is_shared: bool) -> None:
+    def run(self, jobs: list[_Job], sum_jobs: bool, kernel_is_shared: bool) -> None:
         del kernel_is_shared
         self._patches.clear()
         if sum_jobs:
@@ -311,7 +335,9 @@ class _Contraction:
         geometry = self._geometry
         images = np.moveaxis(np.moveaxis(x, 0, -1), -2, 0)  # (batch, spatial, features) -> (features, spatial, batch)
         padded = self._patches.load(images, thread)
-        windows = self._patches.windows(padded, geometry.kernel, geometry.rhs_dilation, geometry.strides, geometry.output)
+        windows = self._patches.windows(
+            padded, geometry.kernel, geometry.rhs_dilation, geometry.strides, geometry.output
+        )
         count = images.shape[0] * self._kernel_size
         rows = self._rows_buffer[thread][:count]
         np.copyto(rows.reshape(windows.shape), windows)

@@ -25,6 +25,7 @@ from backend.tensorcore import (
     movement,
     mxu,
     reduction,
+    selection,
     sorting,
     window,
 )
@@ -42,6 +43,7 @@ KERNELS: dict[str, Kernel] = {
     **convolution.KERNELS,
     **reduction.KERNELS,
     **window.KERNELS,
+    **selection.KERNELS,
     **indexing.KERNELS,
     **sorting.KERNELS,
     **control.KERNELS,
@@ -155,7 +157,9 @@ class Loaded:
         context = Context(self._engine.kernels, self._engine.arena, Layout(), self._engine.workers, cores)
         block = lower(computation, parameters, context, outputs=frozenset(computation.returns))
         written = frozenset(
-            value for value in computation.returns if not block.slots[value].static and value not in computation.parameters
+            value
+            for value in computation.returns
+            if not block.slots[value].static and value not in computation.parameters
         ) & _computed(block, computation.returns)
         return _Variant(block, [computation.uniform[value] for value in computation.returns], written)
 

@@ -81,7 +81,7 @@ def _blocked(site: Site, code: _Code, space: tuple[int, ...]) -> Step:
     dims, strides = _coalesce(space, [array.strides for array in inputs])
     axis, rows = _split(dims)
     inner = dims[axis + 1 :]
-    chunks = [
+    chunks: list[Any] = [
         (*outer, slice(low, min(low + rows, dims[axis])))
         for outer in product(*(range(size) for size in dims[:axis]))
         for low in range(0, dims[axis], rows)
@@ -90,7 +90,7 @@ def _blocked(site: Site, code: _Code, space: tuple[int, ...]) -> Step:
     views = [_viewer(site, i, dims, strides[i]) for i in range(len(operands))]
     slow = _scalars_to_write_out(site.instruction.regions[0])
     tiled = [_tiles(strides[i], axis, inner) or (i in slow and not any(strides[i])) for i in range(len(operands))]
-    tiles = [site.scratch(block_shape, inputs[i].dtype) if tiled[i] else None for i in range(len(operands))]
+    tiles: list[Any] = [site.scratch(block_shape, inputs[i].dtype) if tiled[i] else None for i in range(len(operands))]
     scalars = [not any(strides[i]) and not tiled[i] for i in range(len(operands))]
     first = len(operands)
     registers = [
@@ -100,7 +100,7 @@ def _blocked(site: Site, code: _Code, space: tuple[int, ...]) -> Step:
         ]
         for _ in range(site.workers.count)
     ]
-    origin = (0,) * axis
+    origin: tuple[Any, ...] = (0,) * axis
 
     def step(env: Environment) -> None:
         sources = [view(env) for view in views]
@@ -164,7 +164,9 @@ def _coalesce(space: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[l
     for axis, size in enumerate(space):
         if size == 1:
             continue
-        mergeable = bool(dims) and all(kept[-1] == operand[axis] * size for kept, operand in zip(steps, strides, strict=True))
+        mergeable = bool(dims) and all(
+            kept[-1] == operand[axis] * size for kept, operand in zip(steps, strides, strict=True)
+        )
         if mergeable:
             dims[-1] *= size
             for kept, operand in zip(steps, strides, strict=True):

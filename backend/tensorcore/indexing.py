@@ -129,7 +129,12 @@ def build_gather(site: Site) -> Step:
     """``gather``: start indices are clamped so that slices stay inside."""
     a = site.attributes
     numbers = _Numbers(
-        a["offset_dims"], a["collapsed"], a["operand_batching"], a["indices_batching"], a["start_index_map"], a["index_vector_dim"]
+        a["offset_dims"],
+        a["collapsed"],
+        a["operand_batching"],
+        a["indices_batching"],
+        a["start_index_map"],
+        a["index_vector_dim"],
     )
     sizes: list[int] = a["slice_sizes"]
     if site.lead:
@@ -191,7 +196,12 @@ def build_scatter(site: Site) -> Step:
     """``scatter`` of any number of operands: updates that fall outside are dropped; updates are applied in order."""
     a = site.attributes
     numbers = _Numbers(
-        a["update_window"], a["inserted"], a["operand_batching"], a["indices_batching"], a["scatter_dims"], a["index_vector_dim"]
+        a["update_window"],
+        a["inserted"],
+        a["operand_batching"],
+        a["indices_batching"],
+        a["scatter_dims"],
+        a["index_vector_dim"],
     )
     if site.lead:
         numbers = numbers.with_core_axis()
@@ -216,7 +226,9 @@ def build_scatter(site: Site) -> Step:
         updates = [_in_batch_order(update, numbers)[kept] for update in updates]
         place = tuple(index)
         if count == 1 and kind == "second":
-            outs[0][place] = updates[0] if place else updates[0].reshape(-1)[-1:].reshape(()) if updates[0].size else outs[0]
+            outs[0][place] = (
+                updates[0] if place else updates[0].reshape(-1)[-1:].reshape(()) if updates[0].size else outs[0]
+            )
         elif fold is not None:
             wide = outs[0] if outs[0].dtype == inside else outs[0].astype(inside)
             _accumulate(fold, wide, place, updates[0].astype(inside, copy=False))
@@ -240,7 +252,9 @@ def _in_batch_order(updates: Array, numbers: _Numbers) -> Array:
     return updates.transpose([*(d for d in range(updates.ndim) if d not in numbers.window), *numbers.window])
 
 
-def _scatter_index(shape: tuple[int, ...], indices: Array, update: Array, numbers: _Numbers) -> tuple[list[Array], Array]:
+def _scatter_index(
+    shape: tuple[int, ...], indices: Array, update: Array, numbers: _Numbers
+) -> tuple[list[Array], Array]:
     """Index arrays of the updates that fall inside, and the mask of those among all (batch first, window last)."""
     vectors = _vectors(indices, numbers.vector_dim)
     batch = vectors.shape[:-1]
@@ -266,7 +280,9 @@ def _scatter_index(shape: tuple[int, ...], indices: Array, update: Array, number
     return [np.broadcast_to(place, moved.shape)[kept] for place in index], kept
 
 
-def _one_by_one(region: Any, outs: list[Array], place: tuple[Array, ...], updates: list[Array], outside: dict[int, Array]) -> None:
+def _one_by_one(
+    region: Any, outs: list[Array], place: tuple[Array, ...], updates: list[Array], outside: dict[int, Array]
+) -> None:
     for number in range(updates[0].size):
         spot = tuple(i[number] for i in place)
         new = evaluate(region, [*(out[spot] for out in outs), *(u.reshape(-1)[number] for u in updates)], outside)

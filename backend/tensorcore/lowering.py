@@ -236,7 +236,6 @@ class _Lowering:
             [(inner, outer) for inner, outer in self._computation.captures if not self._slots[inner].static],
             [owner for owner in self._holders if owner >= 0],
         )
-        return block
 
     def _lower(self, index: int, instruction: Instruction) -> None:
         kernel = self._context.kernels.get(instruction.op)
@@ -250,7 +249,9 @@ class _Lowering:
             return
         constant = self._computation.constant[instruction.results[0]] if instruction.results else False
         for position, value in enumerate(instruction.results):
-            self._place_result(site, position, value, constant, kernel.in_place and index == self._takeover(instruction))
+            self._place_result(
+                site, position, value, constant, kernel.in_place and index == self._takeover(instruction)
+            )
         step = kernel.build(site)
         if constant:
             with np.errstate(all="ignore"):

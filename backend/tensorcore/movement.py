@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step, View
+from backend.tensorcore.lowering import Environment, Kernel, Site, Step, View
 
 
 def _core_first(site: Site, dims: list[int]) -> list[int]:
@@ -56,9 +56,7 @@ def _broadcast(site: Site) -> View:
     lead = _operand_lead(site)
     order = [*range(lead), *(lead + position for position in np.argsort(dimensions).tolist())]
     kept = {d + lead for d in dimensions}
-    index = tuple(
-        slice(None) if axis < lead or axis in kept else np.newaxis for axis in range(len(shape))
-    )
+    index = tuple(slice(None) if axis < lead or axis in kept else np.newaxis for axis in range(len(shape)))
     return lambda array: np.broadcast_to(array.transpose(order)[index], shape)
 
 
@@ -135,7 +133,6 @@ def _pad(site: Site) -> Step:
     for size, out_size, low, interior in sizes:
         step_size = interior + 1
         first = -(low // step_size) if low < 0 else 0  # elements that fall off the low end
-        first = -(-(-low) // step_size) if low < 0 else 0
         start = low + first * step_size
         count = max(0, min(size - first, -(-(out_size - start) // step_size)))
         taken.append(slice(first, first + count))

@@ -56,7 +56,7 @@ def load_in_parallel(workers: Workers, source: Array, out: Array, rounded: bool)
     rows = max(1, size * _COPY_CHUNK // out.size)
 
     def work(chunk: int, _: int) -> None:
-        index = (*lead, slice(chunk * rows, (chunk + 1) * rows))
+        index: Any = (*lead, slice(chunk * rows, (chunk + 1) * rows))
         load_operand(source[index], out[index], rounded)
 
     workers.run(-(-size // rows), work)
@@ -75,16 +75,18 @@ def build_dot(site: Site) -> Step:
     right = _Loader(site, 1, rhs, dtype, precision, contract_last=False)
     out_dtype = site.result_type().dtype
     direct = out_dtype == dtype
-    product_buffer = None if direct else site.scratch((batch, rows, columns), dtype)
+    wide = None if direct else site.scratch((batch, rows, columns), dtype)
     target = site.instruction.results[0]
     multiply = _multiplier(site, batch, rows, contract, columns, dtype)
 
     def step(env: Environment) -> None:
         x, y = left.load(env), right.load(env)
-        out = env[target].reshape(batch, rows, columns) if direct else product_buffer
-        multiply(x, y, out)
-        if not direct:
-            np.copyto(env[target].reshape(batch, rows, columns), out, casting="unsafe")
+        out = env[target].reshape(batch, rows, columns)
+        if wide is None:
+            multiply(x, y, out)
+        else:
+            multiply(x, y, wide)
+            np.copyto(out, wide, casting="unsafe")
 
     return step
 
@@ -143,9 +145,11 @@ def _sides(site: Site, a: dict[str, Any], over_cores: bool, lhs_core: bool, rhs_
 
 
 class _Loader:
-    """Brings an operand into (batch, rows, columns) form, rounded; keeps the order in memory that is cheaper to copy."""
+    """Brings an operand into (batch, rows, columns) form, rounded, in the order in memory that is cheaper to copy."""
 
-    def __init__(self, site: Site, position: int, side: _Side, dtype: np.dtype[Any], precision: str, contract_last: bool) -> None:
+    def __init__(
+        self, site: Site, position: int, side: _Side, dtype: np.dtype[Any], precision: str, contract_last: bool
+    ) -> None:
         self._value = site.instruction.operands[position]
         self._workers = site.workers
         source = site.operand(position)
@@ -195,7 +199,7 @@ def _multiplier(site: Site, batch: int, rows: int, contract: int, columns: int, 
     """A function (x, y, out) for (batch, rows, contract) by (batch, contract, columns), spread over the threads."""
     workers = site.workers
     if batch * rows * contract * columns <= _SMALL_FLOPS:
-        return lambda x, y, out: np.matmul(x, y, out=out)
+        return _whole
     if batch > 1:
         group = max(1, _SMALL_FLOPS // max(1, rows * contract * columns))
 
@@ -225,7 +229,11 @@ def _multiplier(site: Site, batch: int, rows: int, contract: int, columns: int, 
             np.add.reduce(partial, axis=0, out=out[0])
 
         return by_contraction
-    return lambda x, y, out: np.matmul(x, y, out=out)
+    return _whole
+
+
+def _whole(x: Array, y: Array, out: Array) -> None:
+    np.matmul(x, y, out=out)
 
 
 def _by_rows(workers: Workers, rows: int) -> Multiply:

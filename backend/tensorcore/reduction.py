@@ -191,12 +191,11 @@ def _general(site: Site, region: Computation) -> Step:
         starts = [s.reshape(s.shape + (1,) * (len(out_shape) - s.ndim)) for s in starts]
         while rows[0].shape[0] > 1:
             half = rows[0].shape[0] // 2
-            joined = evaluate(region, [r[0 : 2 * half : 2] for r in rows] + [r[1 : 2 * half : 2] for r in rows], outside)
+            joined = evaluate(
+                region, [r[0 : 2 * half : 2] for r in rows] + [r[1 : 2 * half : 2] for r in rows], outside
+            )
             rows = [np.concatenate([j, r[2 * half :]]) for j, r in zip(joined, rows, strict=True)]
-        if rows[0].shape[0]:
-            finals = evaluate(region, [*starts, *(r[0] for r in rows)], outside)
-        else:
-            finals = starts
+        finals = evaluate(region, [*starts, *(r[0] for r in rows)], outside) if rows[0].shape[0] else starts
         for value, final in zip(site.instruction.results, finals, strict=True):
             np.copyto(env[value], final)
 

@@ -49,7 +49,9 @@ def build_sort(site: Site) -> Step:
         compared: list[Any] = [arrays[k].astype(compute_dtype(arrays[k].dtype), copy=False) for k in keys]
         if descending:
             compared = [np.flip(key, axis) for key in compared]
-        order = np.argsort(compared[0], axis, kind="stable") if len(keys) == 1 else np.lexsort(compared[::-1], axis=axis)
+        order = (
+            np.argsort(compared[0], axis, kind="stable") if len(keys) == 1 else np.lexsort(compared[::-1], axis=axis)
+        )
         if descending:
             order = np.flip(arrays[0].shape[axis] - 1 - order, axis)
         for value, array in zip(results, arrays, strict=True):

@@ -13,7 +13,9 @@ class Workers:
     """A pool of ``count`` host threads, the caller's own among them."""
 
     def __init__(self, count: int | None = None) -> None:
-        self.count = count or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
+        self.count = count or len(
+            os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+        )
         self._pool = ThreadPoolExecutor(max(1, self.count - 1), thread_name_prefix="tensorcore")
 
     def run(self, chunks: int, work: Callable[[int, int], None]) -> None:

@@ -173,8 +173,8 @@ def _complex(real: Array, imaginary: Array, out: Array) -> None:
     out.imag = imaginary
 
 
-def _complex_log1p(x: Array) -> Array:
-    return np.log(1 + x)
+def _complex_log1p(x: Array, out: Array) -> None:
+    np.log(1 + x, out=out)
 
 
 VECTOR_OPS: dict[str, Function] = {
@@ -212,7 +212,7 @@ VECTOR_OPS: dict[str, Function] = {
     "is_pos_inf": _ufunc(np.isposinf),
     "lgamma": _ufunc(special.gammaln),
     "log": _ufunc(np.log),
-    "log_plus_one": _by_kind(c=_plain(_complex_log1p), f=_ufunc(np.log1p)),
+    "log_plus_one": _by_kind(c=_complex_log1p, f=_ufunc(np.log1p)),
     "logistic": _logistic,
     "maximum": _by_kind(b=_ufunc(np.logical_or), f=_ufunc(np.maximum)),
     "minimum": _by_kind(b=_ufunc(np.logical_and), f=_ufunc(np.minimum)),
@@ -292,7 +292,8 @@ def _saturate(x: Array, target: np.dtype[Any]) -> Array:
     whole = np.nan_to_num(np.trunc(x.astype(np.float64)), nan=0.0)
     inside = np.clip(whole, float(limits.min), np.nextafter(float(limits.max) + 1.0, 0.0))
     result = inside.astype(target)
-    return np.where(whole >= float(limits.max), target.type(limits.max), result)
+    saturated: Array = np.where(whole >= float(limits.max), target.type(limits.max), result)
+    return saturated
 
 
 _SHIFT, _ONE, _HALF, _KEPT = (np.uint32(number) for number in (16, 1, 0x7FFF, 0xFFFF0000))

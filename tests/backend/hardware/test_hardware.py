@@ -37,7 +37,7 @@ def test_what_the_system_reserves_is_not_available() -> None:
 def test_the_number_in_a_name_counts_cores(name: str) -> None:
     kind = accelerator_type(name)
     assert kind.num_cores == int(name.split("-")[1])
-    assert kind.generation is GENERATIONS[name.split("-")[0]]
+    assert kind.generation is GENERATIONS[name.split("-", maxsplit=1)[0]]
     assert len(core_locations(kind)) == kind.num_cores
 
 

@@ -71,7 +71,11 @@ SHARDED: dict[str, tuple[Any, tuple[Any, ...], tuple[P, ...]]] = {
         ((floats(16, 32), floats(32, 16)), floats(16, 16)),
         ((P(), P()), P(("data", "model"))),
     ),
-    "tensor_parallel": (two_layers, (floats(8, 16), floats(16, 32), floats(32, 16)), (P("data"), P(None, "model"), P("model"))),
+    "tensor_parallel": (
+        two_layers,
+        (floats(8, 16), floats(16, 32), floats(32, 16)),
+        (P("data"), P(None, "model"), P("model")),
+    ),
     "tensor_parallel_gradient": (
         jax.grad(lambda w, x: (two_layers(x, *w) ** 2).mean()),
         ((floats(16, 32), floats(32, 16)), floats(8, 16)),
@@ -154,7 +158,10 @@ SHARDED: dict[str, tuple[Any, tuple[Any, ...], tuple[P, ...]]] = {
     ),
     "shard_map_over_one_axis": (
         manual(
-            lambda x: lax.psum(jnp.tanh(x) @ jnp.ones((8, 4)), "data"), P("data", None), P(None, None), axis_names={"data"}
+            lambda x: lax.psum(jnp.tanh(x) @ jnp.ones((8, 4)), "data"),
+            P("data", None),
+            P(None, None),
+            axis_names={"data"},
         ),
         (floats(16, 8),),
         (BOTH,),

@@ -129,7 +129,10 @@ MOVEMENT: dict[str, tuple[Any, ...]] = {
 
 REDUCTIONS: dict[str, tuple[Any, ...]] = {
     "softmax": (jax.nn.softmax, floats(500, 100)),
-    "layer_norm": (lambda x: (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5), floats(300, 200)),
+    "layer_norm": (
+        lambda x: (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5),
+        floats(300, 200),
+    ),
     "middle_axes": (lambda x: x.mean((0, 2)), floats(40, 50, 60)),
     "everything": (lambda x: x.sum(), floats(400, 500)),
     "columns": (lambda x: (x.sum(0), x.max(0)), floats(4000, 50)),
@@ -152,7 +155,12 @@ REDUCTIONS: dict[str, tuple[Any, ...]] = {
 
 INDEXING: dict[str, tuple[Any, ...]] = {
     "dynamic_slice": (lambda x, i: lax.dynamic_slice(x, (i, 2), (3, 4)), floats(8, 16), np.int32(7)),
-    "dynamic_update": (lambda x, u, i: lax.dynamic_update_slice(x, u, (0, i, 0)), floats(8, 16, 8), floats(8, 1, 8), np.int32(3)),
+    "dynamic_update": (
+        lambda x, u, i: lax.dynamic_update_slice(x, u, (0, i, 0)),
+        floats(8, 16, 8),
+        floats(8, 1, 8),
+        np.int32(3),
+    ),
     "embedding": (lambda table, i: table[i], floats(32, 8), ints(32, 5, 6)),
     "embedding_gradient": (jax.grad(squared(lambda table, i: table[i])), floats(32, 8), ints(32, 5, 6)),
     "take_along_axis": (lambda x, i: jnp.take_along_axis(x, i[:, None], 1), floats(8, 10), ints(10, 8)),
@@ -178,7 +186,11 @@ MATRIX: dict[str, tuple[Any, ...]] = {
     "wide": (lambda a, b: a @ b, floats(20, 300), floats(300, 9000)),
     "long_contraction": (lambda a, b: a.T @ b, floats(5000, 30), floats(5000, 20)),
     "integers": (lambda a, b: a @ b, ints(9, 4, 5), ints(9, 5, 6)),
-    "int8": (lambda a, b: lax.dot(a, b, preferred_element_type=jnp.int32), ints(99, 4, 5).astype("i1"), ints(99, 5, 6).astype("i1")),
+    "int8": (
+        lambda a, b: lax.dot(a, b, preferred_element_type=jnp.int32),
+        ints(99, 4, 5).astype("i1"),
+        ints(99, 5, 6).astype("i1"),
+    ),
     "bfloat16": (lambda x, y: x.astype(jnp.bfloat16) @ y.astype(jnp.bfloat16), floats(8, 9), floats(9, 7)),
     "complex": (lambda x, y: (x + 1j * x) @ (y - 2j), floats(8, 9), floats(9, 7)),
     "conv_same": (conv(), floats(2, 8, 8, 4), floats(3, 3, 4, 8)),
@@ -238,7 +250,11 @@ RANDOM: dict[str, tuple[Any, ...]] = {
 
 GRADIENTS: dict[str, tuple[Any, ...]] = {
     "conv": (jax.grad(squared(lambda k, x: conv()(x, k)), (0, 1)), floats(3, 3, 4, 8), floats(16, 8, 8, 4)),
-    "conv_strided": (jax.grad(squared(lambda k, x: conv((2, 2))(x, k)), (0, 1)), floats(3, 3, 4, 8), floats(16, 9, 9, 4)),
+    "conv_strided": (
+        jax.grad(squared(lambda k, x: conv((2, 2))(x, k)), (0, 1)),
+        floats(3, 3, 4, 8),
+        floats(16, 9, 9, 4),
+    ),
     "conv_depthwise": (
         jax.grad(squared(lambda k, x: conv(feature_groups=4)(x, k)), (0, 1)),
         floats(3, 3, 1, 8),
