@@ -42,7 +42,6 @@ from backend.link.messages import (
 OPERATIONS_IN_FLIGHT = 64
 INLINE_BYTES = 16 << 10
 PIECE_BYTES = 4 << 20
-_RELEASES_AT_ONCE = 64
 _IDLE_SECONDS = 0.2
 _LAZY_SECONDS = 0.02
 _PATIENCE_SECONDS = 0.002
@@ -138,16 +137,8 @@ class Session:
                 return sequence
 
     def release(self, buffer: int) -> None:
-        """The buffer is no longer used; the slice learns it with one of the next operations."""
+        """The buffer is no longer used; the slice learns it with the next message."""
         self._released.append(buffer)
-        if len(self._released) >= _RELEASES_AT_ONCE:
-            self.flush()
-
-    def flush(self) -> None:
-        """Send the releases that have gathered. Raises Unavailable."""
-        with self._order:
-            if self._broken is None:
-                self._connection.send(*self._take_released())
 
     def unload(self, executable: int) -> None:
         """Raises Unavailable."""
@@ -363,13 +354,15 @@ class Session:
             if self._callbacks:
                 self._read_until(lambda: not self._callbacks, 0.0)
             handles.sweep()
-            self._flush_quietly()
+            self._send_released()
         self._call_back()
 
-    def _flush_quietly(self) -> None:
-        if self._released and not self._closed:
+    def _send_released(self) -> None:
+        if not self._released or self._closed:
+            return
+        with self._order:
             try:
-                self.flush()
+                self._connection.send(*self._take_released())
             except Unavailable as error:
                 self._break(error)
 

@@ -22,14 +22,15 @@ from backend.runtime.slice import Slice
 
 _CANNOT_LISTEN = 4
 _BAD_ARGUMENTS = 2
-_END_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a slice until it is told to end; the process's exit status."""
     options = _parser().parse_args(arguments)
     directory: Path = options.directory.absolute()
-    signal.pthread_sigmask(signal.SIG_BLOCK, _END_SIGNALS)
+    told_to_end = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: told_to_end.set())
     try:
         log_to(directory / "runtime.log")
         token = (directory / "token").read_text().strip()
@@ -49,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
     announce(directory, options.host, server.port, options.type, options.name)
     logging.info("slice is up", extra={"slice": options.name, "type": options.type, "pid": os.getpid()})
     threading.Thread(target=chips.machine.warm_up, name="warm-up", daemon=True).start()
-    signal.sigwait(_END_SIGNALS)
+    told_to_end.wait()
     server.close()
     withdraw(directory)
     logging.info("slice has ended", extra={"slice": options.name})

@@ -38,7 +38,8 @@ class Outbox:
                 self._failures.append(Failure(sequence, error.code, error.message))
             if self._unsent_since is None:
                 self._unsent_since = now
-        if now - self._unsent_since > _PATIENCE_SECONDS:
+            overdue = now - self._unsent_since > _PATIENCE_SECONDS
+        if overdue:
             self.flush()
 
     def flush(self) -> None:

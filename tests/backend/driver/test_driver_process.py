@@ -129,6 +129,17 @@ def test_the_process_ends_with_arrays_alive_and_work_in_flight(run) -> None:
     """)
 
 
+def test_the_process_ends_quietly_with_many_arrays_just_dropped(run) -> None:
+    run("""
+        import jax, jax.numpy as jnp
+        f = jax.jit(lambda x: x + 1)
+        x = jnp.ones(8)
+        for _ in range(200):
+            f(x)
+        kept = [f(x) for _ in range(200)]
+    """)
+
+
 def test_a_process_that_raises_ends_with_its_traceback(start, runtime) -> None:
     code, _, err = start(
         """
