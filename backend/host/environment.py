@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from backend.host.address import Address
@@ -40,6 +41,16 @@ def _common(accelerator_type: str, name: str, zone: str) -> dict[str, str]:
 
 USER_CHOICES = frozenset({"KERAS_BACKEND"})
 """Variables that a user's own setting wins over."""
+
+
+_NOT_THE_RUNTIMES = ("TPUCTL_SLICE", "TPUCTL_JOB", "TPU_", "JAX_", "XLA_")
+"""What a user sets for their own programs; a slice is the same whoever started it."""
+
+
+def runtime_environment(given: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a slice's runtime, which has its own thread pool over single-threaded BLAS."""
+    kept = {name: value for name, value in given.items() if not name.startswith(_NOT_THE_RUNTIMES)}
+    return kept | {"OPENBLAS_NUM_THREADS": "1"}
 
 
 def merged(user: dict[str, str], worker: dict[str, str]) -> dict[str, str]:

@@ -20,6 +20,7 @@ import psutil
 
 from backend.host import process
 from backend.host.address import Address
+from backend.host.environment import runtime_environment
 from backend.host.files import read_json, write_text
 from backend.host.process import Presence, ProcessId
 
@@ -78,9 +79,8 @@ class LocalExecutor:
             "--host": address.host,
             "--port": str(address.port),
         }
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("TPUCTL_SLICE")}
         arguments = [text for option in options.items() for text in option]
-        process.launch(directory, [*self._runtime, *arguments], environment | {"OPENBLAS_NUM_THREADS": "1"})
+        process.launch(directory, [*self._runtime, *arguments], runtime_environment(os.environ))
 
     def slice_state(self, directory: Path) -> RuntimeState:
         presence = process.presence(directory)

@@ -68,6 +68,7 @@ def start(home: Home | None = None) -> Server:
             stdout=stream,
             stderr=stream,
             start_new_session=True,
+            cwd=home.path,  # not the user's folder, whose modules would go before those installed
             env={**os.environ, "TPUCTL_HOME": str(home.path)},
         )
     deadline = time.monotonic() + START_SECONDS

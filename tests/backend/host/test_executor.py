@@ -16,7 +16,7 @@ import pytest
 from backend.errors import ResourceExhausted
 from backend.host import process
 from backend.host.address import Address, candidates, free_address
-from backend.host.environment import merged, tcp_environment, worker_environment
+from backend.host.environment import merged, runtime_environment, tcp_environment, worker_environment
 from backend.host.executor import LocalExecutor, RuntimeState, WorkerState
 from backend.host.files import read_json, write_json
 from backend.host.process import Presence
@@ -27,7 +27,8 @@ ANNOUNCER = (
     "-c",
     "import os, pathlib, sys, time\n"
     "folder = pathlib.Path(sys.argv[sys.argv.index('--directory') + 1])\n"
-    "(folder / 'runtime.json').write_text(os.environ['OPENBLAS_NUM_THREADS'])\n"
+    "(folder / 'part').write_text(os.environ['OPENBLAS_NUM_THREADS'])\n"
+    "(folder / 'part').rename(folder / 'runtime.json')\n"
     "time.sleep(60)",
 )
 ADDRESS = Address("127.84.1.1", 8470)
@@ -197,6 +198,11 @@ def test_the_slice_wins_over_the_users_environment_but_not_over_their_backend(tm
     worker = worker_environment(tmp_path, "v3-8", "a", "z", None)
     seen = merged({"JAX_PLATFORMS": "cpu", "KERAS_BACKEND": "torch", "MINE": "1"}, worker)
     assert (seen["JAX_PLATFORMS"], seen["KERAS_BACKEND"], seen["MINE"]) == ("tpu,cpu", "torch", "1")
+
+
+def test_a_slice_is_the_same_whoever_started_it() -> None:
+    shell = {"PATH": "/bin", "JAX_PLATFORMS": "tpu", "XLA_FLAGS": "x", "TPU_NAME": "a", "TPUCTL_SLICE_TOKEN": "secret"}
+    assert runtime_environment(shell) == {"PATH": "/bin", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,17 @@ def test_connect_starts_a_control_plane_and_finds_it_again(home: Home) -> None:
     assert not stop()
 
 
+def test_modules_in_the_users_folder_do_not_get_in_the_way(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "uvicorn.py").write_text("raise RuntimeError('not this one')")
+    monkeypatch.chdir(folder)
+    with connect() as client:
+        assert client.status().slices == []
+
+
 def test_starts_that_race_end_with_one_control_plane(home: Home) -> None:
     found: list[str] = []
     threads = [threading.Thread(target=lambda: found.append(start().url)) for _ in range(4)]
