@@ -7,7 +7,8 @@ TpuError
 ├── FailedPrecondition
 ├── Unimplemented
 ├── Internal
-└── Unavailable
+├── Unavailable
+└── Unauthenticated
 """
 
 from __future__ import annotations
@@ -49,6 +50,10 @@ class Internal(TpuError):
 
 class Unavailable(TpuError):
     code = 14
+
+
+class Unauthenticated(TpuError):
+    code = 16
 
 
 _BY_CODE = {kind.code: kind for kind in TpuError.__subclasses__()}

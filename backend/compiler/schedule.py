@@ -11,9 +11,9 @@ from collections import Counter
 from copy import copy
 from dataclasses import dataclass, field
 
+from backend.compiler.operations import ELEMENTWISE
 from backend.compiler.program import Computation, Instruction
 from backend.compiler.simplify import reducer, uses
-from backend.compiler.stablehlo import ELEMENTWISE
 from backend.compiler.uniform import mark_uniform, spans_all_cores
 
 FUSIBLE = ELEMENTWISE | {"compare", "convert", "reduce_precision"}

@@ -17,6 +17,7 @@ from jaxlib import xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from backend.compiler.operations import ELEMENTWISE
 from backend.compiler.program import Computation, Instruction, TensorType
 from backend.errors import InvalidArgument, Unimplemented
 
@@ -456,14 +457,6 @@ def _permute(operation: ir.Operation) -> Attributes:
 _IDENTITIES = frozenset({"optimization_barrier", "copy", "sharding_constraint", "reshard", "propagation_barrier"})
 _IDENTITY_CALLS = frozenset(
     {"Sharding", "annotate_device_placement", "xla.sdy.FuncResultSharding", "xla.sdy.ShardingGroup", "LayoutConstraint"}
-)
-
-ELEMENTWISE = frozenset(
-    """abs acos acosh add and asin asinh atan atan2 atanh bessel_i1e cbrt ceil clamp complex cosh cosine
-    count_leading_zeros digamma divide erf erf_inv erfc exponential exponential_minus_one floor imag is_finite is_inf
-    is_neg_inf is_pos_inf lgamma log log_plus_one logistic maximum minimum multiply negate next_after not or polygamma
-    popcnt power real remainder round_nearest_afz round_nearest_even rsqrt select shift_left
-    shift_right_arithmetic shift_right_logical sign sine sinh sqrt square subtract tan tanh xor zeta conj""".split()
 )
 
 _READERS: dict[str, Callable[[ir.Operation], Attributes]] = {

@@ -14,7 +14,7 @@ import numpy as np
 from backend.compiler.program import TensorType
 from backend.errors import InvalidArgument, TpuError
 from backend.runtime.hbm import CoreHbm
-from backend.tensorcore.engine import Value
+from backend.tensorcore.value import Value
 
 _COMPARED_BYTES = 1 << 20
 

@@ -10,7 +10,7 @@ import struct
 from concurrent.futures import Executor
 
 from backend.compiler.program import Program
-from backend.errors import FailedPrecondition, Internal, TpuError
+from backend.errors import FailedPrecondition, Internal, TpuError, Unauthenticated
 from backend.link.arena import Arena
 from backend.link.framing import (
     FRAME_LIMIT,
@@ -110,7 +110,7 @@ class Connection:
     def _admit(self, hello: Hello) -> None:
         """Refuse a client that does not know the token or speaks another version. Raises EndOfStream."""
         if self._token is not None and not hmac.compare_digest(self._token.encode(), hello.token.encode()):
-            self._refuse(FailedPrecondition("the token is missing or wrong; `tpuctl attach` prints the right one"))
+            self._refuse(Unauthenticated("the token is missing or wrong; `tpuctl attach` prints the right one"))
         if hello.version != VERSION:
             self._refuse(
                 FailedPrecondition(
@@ -144,7 +144,7 @@ class Connection:
         except FailedPrecondition as error:
             self._refuse(error)
         session = Session(hello.job, self._slice.machine, self._slice.hbm, self._slice.counters, self._arena)
-        uploads = Uploads(self._arena, self._slice.hbm_bytes)
+        uploads = Uploads(self._arena, self._slice.hbm_bytes, self._slice.machine.allocate)
         _log.info("driver attached", extra={"client": holder.pid, "job": holder.job})
         try:
             self._outbox.send(self._slice.welcome())

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from backend.compiler import compile_module
 from backend.compiler.memory import padded_bytes
 from backend.compiler.program import Program, TensorType
 from backend.errors import Unimplemented
 from backend.hardware import Generation
-from backend.ici import collectives
-from backend.tensorcore.engine import KERNELS, Engine, Launch, Value
+from backend.tensorcore.pool import Pool
+from backend.tensorcore.value import Launch, Value
+
+if TYPE_CHECKING:
+    from backend.tensorcore.engine import Engine
 
 
 class Loaded(Protocol):
@@ -33,6 +39,10 @@ class Machine(Protocol):
         """HBM that a value takes on one core, tile padding included."""
         ...
 
+    def allocate(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Host memory for a value that comes from outside."""
+        ...
+
     def recycle(self, value: Value) -> None:
         """Take back the memory of a value that nobody refers to any more."""
         ...
@@ -43,11 +53,13 @@ class Machine(Protocol):
 
 
 class EmulatedMachine:
-    """Our compiler and lockstep engine."""
+    """Our compiler and lockstep engine, imported when the first program comes or the machine is warmed up."""
 
     def __init__(self, generation: Generation) -> None:
         self._generation = generation
-        self._engine = Engine({**KERNELS, **collectives.KERNELS}, generation)
+        self._pool = Pool()
+        self._engine: Engine | None = None
+        self._starting = threading.Lock()
 
     def compile(self, module: bytes, options: bytes) -> Program:
         try:
@@ -58,13 +70,16 @@ class EmulatedMachine:
             ) from error
 
     def load(self, program: Program) -> Loaded:
-        return self._engine.load(program)
+        return self._running_engine().load(program)
 
     def padded_bytes(self, kind: TensorType) -> int:
         return padded_bytes(kind)
 
+    def allocate(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        return self._pool.take((nbytes,), np.dtype(np.uint8))
+
     def recycle(self, value: Value) -> None:
-        self._engine.recycle(value)
+        self._pool.give(value.array)
 
     def warm_up(self) -> None:
         try:
@@ -72,3 +87,13 @@ class EmulatedMachine:
         except ModuleNotFoundError:
             return
         warm_up()
+        self._running_engine()
+
+    def _running_engine(self) -> Engine:
+        with self._starting:
+            if self._engine is None:
+                from backend.ici import collectives
+                from backend.tensorcore.engine import KERNELS, Engine
+
+                self._engine = Engine({**KERNELS, **collectives.KERNELS}, self._generation, pool=self._pool)
+            return self._engine

@@ -18,7 +18,7 @@ from backend.runtime.hbm import CoreHbm
 from backend.runtime.machine import Machine
 from backend.runtime.telemetry import LaunchCounters
 from backend.runtime.uploads import Upload
-from backend.tensorcore.engine import Launch, Value
+from backend.tensorcore.value import Launch, Value
 
 Operation = Execute | Upload | Fetch | Copy | Release | Unload | MemoryStats
 

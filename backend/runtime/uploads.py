@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ from backend.link.messages import Data, Put, Region, Stage
 from backend.runtime.hbm import size_text
 
 MAX_RANK = 64
+
+Allocate = Callable[[int], np.ndarray[Any, np.dtype[np.uint8]]]
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Upload:
 class _Room:
     """Memory that data is copied into part by part; a buffer that does not fit has an error instead of bytes."""
 
-    def __init__(self, size: int, limit_bytes: int) -> None:
+    def __init__(self, size: int, limit_bytes: int, allocate: Allocate) -> None:
         self.size = size
         self.filled = 0
         self.bytes: np.ndarray[Any, Any] | None = None
@@ -46,7 +49,7 @@ class _Room:
             )
             return
         try:
-            self.bytes = np.empty(size, np.uint8)
+            self.bytes = allocate(size)
         except MemoryError:
             self.error = ResourceExhausted(f"the host has no {size_text(size)} of memory left for a buffer")
 
@@ -63,17 +66,18 @@ class _Room:
 class Uploads:
     """Buffers of which not all parts are here yet. Used by the connection's thread only."""
 
-    def __init__(self, arena: Arena | None, limit_bytes: int) -> None:
-        """``limit_bytes`` bounds one buffer: a core's HBM."""
+    def __init__(self, arena: Arena | None, limit_bytes: int, allocate: Allocate) -> None:
+        """``limit_bytes`` bounds one buffer: a core's HBM. ``allocate`` gives host memory."""
         self._arena = arena
         self._limit_bytes = limit_bytes
+        self._allocate = allocate
         self._rooms: dict[int, _Room] = {}
 
     def stage(self, stage: Stage) -> None:
         """Take a part. Raises MalformedFrame."""
         room = self._rooms.get(stage.buffer)
         if room is None:
-            room = self._rooms[stage.buffer] = _Room(stage.size, self._limit_bytes)
+            room = self._rooms[stage.buffer] = _Room(stage.size, self._limit_bytes, self._allocate)
         room.fill(self._view(stage.data))
 
     def finish(self, put: Put) -> Upload:
@@ -82,7 +86,7 @@ class Uploads:
             raise MalformedFrame(f"a buffer of shape {put.shape} and type {put.dtype}")
         dtype = DTYPES[put.dtype]
         size = math.prod(put.shape) * dtype.itemsize
-        room = self._rooms.pop(put.buffer, None) or _Room(size, self._limit_bytes)
+        room = self._rooms.pop(put.buffer, None) or _Room(size, self._limit_bytes, self._allocate)
         room.fill(self._view(put.data))
         if not room.filled == room.size == size:
             raise MalformedFrame(f"{room.filled} bytes of data for a buffer of {size} bytes")

@@ -33,6 +33,7 @@ from backend.tensorcore.arena import Arena, Layout
 from backend.tensorcore.lowering import Block, Context, Kernel, Slot, lower, template
 from backend.tensorcore.pool import Pool
 from backend.tensorcore.threads import Workers
+from backend.tensorcore.value import Launch, Value
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -50,44 +51,25 @@ KERNELS: dict[str, Kernel] = {
 }
 
 
-@dataclass(frozen=True)
-class Value:
-    """One array of a program for all its cores.
-
-    ``uniform``: every core has the same, ``array`` has the shape of one core's part. Else ``array`` has a leading
-    core axis. C-contiguous.
-    """
-
-    array: Array
-    uniform: bool
-
-
-@dataclass(frozen=True)
-class Launch:
-    """What a run made: results in the program's order, and the simulated seconds that one core took."""
-
-    results: list[Value]
-    device_seconds: float
-    mxu_seconds: float
-
-
 class Engine:
     """The cores of one slice. One program runs at a time."""
 
-    def __init__(self, kernels: Mapping[str, Kernel], generation: Generation, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        kernels: Mapping[str, Kernel],
+        generation: Generation,
+        threads: int | None = None,
+        pool: Pool | None = None,
+    ) -> None:
         self.kernels = kernels
         self.generation = generation
         self.workers = Workers(threads)
         self.arena = Arena()
-        self.pool = Pool()
+        self.pool = pool or Pool()
 
     def load(self, program: Program) -> Loaded:
         """Lower ``program``. Raises Unimplemented for an operation that has no kernel."""
         return Loaded(self, program)
-
-    def recycle(self, value: Value) -> None:
-        """Take back the memory of a value that nobody reads any more."""
-        self.pool.give(value.array)
 
 
 @dataclass

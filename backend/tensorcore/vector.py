@@ -304,7 +304,8 @@ def round_to_bfloat16(x: Array, out: Array) -> None:
     special = not np.maximum.reduce(x, axis=None, initial=0) <= _LARGEST
     nan = np.isnan(x) if special else None
     bits, rounded = x.view(np.uint32), out.view(np.uint32)
-    carry = np.right_shift(bits, _SHIFT)
+    carry = np.empty(x.shape, np.uint32)
+    np.right_shift(bits, _SHIFT, out=carry)
     np.bitwise_and(carry, _ONE, out=carry)
     np.add(carry, _HALF, out=carry)
     np.add(bits, carry, out=rounded)

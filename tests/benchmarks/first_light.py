@@ -1,4 +1,4 @@
-"""How fast is a slice, beside JAX's CPU backend with as many forced host devices? ``python tests/benchmarks/first_light.py``
+"""How fast is a slice, beside JAX's CPU backend on as many forced host devices?
 
 Both sides run the same script on the same machine and take turns; medians and the ratio of neighbours are printed.
 """
@@ -120,7 +120,9 @@ def machine() -> str:
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
+        names = [
+            line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")
+        ]
         model = names[0] if names else model
     return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}"
 

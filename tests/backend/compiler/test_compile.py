@@ -148,5 +148,6 @@ def test_errors_carry_google_rpc_codes() -> None:
         "Unimplemented": 12,
         "Internal": 13,
         "Unavailable": 14,
+        "Unauthenticated": 16,
     }
     assert isinstance(Internal("x"), Exception)

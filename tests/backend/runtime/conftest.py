@@ -20,7 +20,7 @@ from backend.link.messages import Compile, Done, Execute, Failure, Fetch, Fetche
 from backend.link.messages import MemoryStats as AskMemory
 from backend.runtime.server import Server
 from backend.runtime.slice import Slice
-from backend.tensorcore.engine import Launch, Value
+from backend.tensorcore.value import Launch, Value
 
 F4 = np.dtype("float32")
 TOKEN = "the token"  # noqa: S105
@@ -74,6 +74,9 @@ class TestMachine:
 
     def padded_bytes(self, kind: TensorType) -> int:
         return kind.nbytes
+
+    def allocate(self, nbytes: int) -> np.ndarray[Any, Any]:
+        return np.empty(nbytes, np.uint8)
 
     def recycle(self, value: Value) -> None:
         self.recycled.append(value)

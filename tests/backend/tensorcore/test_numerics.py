@@ -108,3 +108,20 @@ def test_results_of_two_runs_do_not_share_memory(chips: Chips) -> None:
     [second] = loaded.run(values([np.ones(100_000, np.float32)])).results
     assert first.array[0] == 1
     assert second.array[0] == 2
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.int32, jnp.uint8, jnp.bool_])
+def test_scalars_of_every_type_go_through_the_vector_unit(dtype: jnp.dtype, chips: Chips) -> None:
+    """numpy gives scalars, not arrays, for arrays of no dimension: kernels must not depend on that."""
+
+    def function(x: jax.Array, y: jax.Array) -> list[jax.Array]:
+        both = [x == y, jnp.maximum(x, y), jnp.where(x > y, x, y), x.astype(jnp.bfloat16), x.astype(jnp.int8)]
+        if jnp.issubdtype(dtype, jnp.integer):
+            both += [jax.lax.clz(x), jax.lax.population_count(x), x // y, x % y, x << y, x >> y, x**2]
+        if jnp.issubdtype(dtype, jnp.floating):
+            both += [jnp.round(x), jnp.sign(x), jnp.floor(x), jax.nn.sigmoid(x), jax.lax.rsqrt(x), x % y, x**y]
+        return [*both, jnp.ones((4, 3), dtype).sum()]
+
+    x, y = (np.asarray(number, np.dtype(dtype)) for number in (3, 2))
+    for want, got in zip(jax.jit(function)(x, y), chips(function, x, y), strict=True):
+        np.testing.assert_allclose(got.astype(np.float32), np.asarray(want).astype(np.float32), rtol=1e-2)
