@@ -26,7 +26,7 @@ from backend.tensorcore.vector import (
     round_to_bfloat16,
 )
 
-BLOCK = 1 << 15
+BLOCK = 1 << 16
 _NARROWEST_ROW = 512
 _SLOW_ON_SCALARS = frozenset({"maximum", "minimum", "clamp"})
 

@@ -15,7 +15,7 @@ from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step
 from backend.tensorcore.threads import Workers
 from backend.tensorcore.vector import round_to_bfloat16
 
-_COPY_CHUNK = 1 << 15
+_COPY_CHUNK = 1 << 16
 _ROWS = 256
 _SMALL_FLOPS = 1 << 21
 

@@ -16,7 +16,7 @@ from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step
 from backend.tensorcore.reduction import fold_of
 from backend.tensorcore.vector import compute_dtype
 
-_CHUNK = 1 << 16
+_CHUNK = 1 << 18
 
 
 class Window:
