@@ -138,11 +138,13 @@ def _callee(operation: ir.Operation, attribute: str) -> str:
 
 
 def _reader(operation: ir.Operation, name: str, source: str) -> Callable[[ir.Operation], Attributes]:
-    if name == "custom_call" and _target(operation) in _IDENTITY_CALLS:
-        return _nothing
+    if name == "custom_call":
+        if _target(operation) in _IDENTITY_CALLS:
+            return _nothing
+        name = _custom_operation(operation)
     reader = _READERS.get(name)
     if reader is None:
-        shown = f"custom call {_target(operation)}" if name == "custom_call" else operation.name
+        shown = f"custom call {_target(operation)}" if operation.name.endswith(".custom_call") else operation.name
         raise Unimplemented(f"{shown} is not supported yet ({source})")
     return reader
 
@@ -193,8 +195,8 @@ class _Importer:
             for result, number in zip(operation.results, operands, strict=True):
                 scope.numbers[result] = number
             return
-        if name == "custom_call" and _target(operation).startswith("mhlo."):
-            name = _target(operation).removeprefix("mhlo.")
+        if name == "custom_call":
+            name = _custom_operation(operation)
         source = source_of(operation, scope.source)
         reader = _reader(operation, name, source)
         regions = [self.computation(region.blocks[0], scope, source) for region in operation.regions]
@@ -268,6 +270,22 @@ def _pairs(operation: ir.Operation, name: str, count: int) -> list[tuple[int, in
 
 def _int(operation: ir.Operation, name: str) -> int:
     return int(ir.IntegerAttr(operation.attributes[name]).value)
+
+
+def _custom_operation(operation: ir.Operation) -> str:
+    """The operation that a custom call stands for, or just "custom_call"."""
+    target = _target(operation)
+    return target.removeprefix("mhlo.") if target.startswith("mhlo.") else _CUSTOM_CALLS.get(target, "custom_call")
+
+
+def _bool(operation: ir.Operation, name: str) -> bool:
+    return bool(ir.BoolAttr(operation.attributes[name]).value)
+
+
+def _word(operation: ir.Operation, name: str, words: tuple[str, ...]) -> str:
+    """Which of ``words`` an enum attribute is; the first if none."""
+    found = re.findall(r"\b[A-Z_]+\b", str(operation.attributes[name]))
+    return next((word for word in words if word in found), words[0])
 
 
 def _nothing(_: ir.Operation) -> Attributes:
@@ -497,12 +515,34 @@ _READERS: dict[str, Callable[[ir.Operation], Attributes]] = {
     "if": _nothing,
     "create_token": _nothing,
     "after_all": _nothing,
+    "cholesky": lambda op: {"lower": _bool(op, "lower")},
+    "triangular_solve": lambda op: {
+        "left_side": _bool(op, "left_side"),
+        "lower": _bool(op, "lower"),
+        "unit_diagonal": _bool(op, "unit_diagonal"),
+        "transpose": _word(op, "transpose_a", ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")),
+    },
+    "qr": _nothing,
+    "householder_product": _nothing,
+    "lu": _nothing,
+    "eigh": _nothing,
+    "fft": lambda op: {
+        "kind": _word(op, "fft_type", ("FFT", "IFFT", "RFFT", "IRFFT")),
+        "lengths": _ints(op.attributes["fft_length"]),
+    },
     "all_reduce": _groups,
     "all_gather": _with_groups("all_gather_dim"),
     "all_to_all": _with_groups("split_dimension", "concat_dimension", "split_count"),
     "reduce_scatter": _with_groups("scatter_dimension"),
     "collective_permute": _permute,
     "collective_broadcast": _groups,
+}
+
+_CUSTOM_CALLS = {
+    "Qr": "qr",
+    "ProductOfElementaryHouseholderReflectors": "householder_product",
+    "LuDecomposition": "lu",
+    "Eigh": "eigh",
 }
 
 _RENAMED = {"dot": "dot_general", "topk": "top_k"}

@@ -22,6 +22,7 @@ from backend.tensorcore import (
     convolution,
     fusion,
     indexing,
+    linalg,
     movement,
     mxu,
     reduction,
@@ -46,6 +47,7 @@ KERNELS: dict[str, Kernel] = {
     **window.KERNELS,
     **selection.KERNELS,
     **indexing.KERNELS,
+    **linalg.KERNELS,
     **sorting.KERNELS,
     **control.KERNELS,
 }

@@ -248,6 +248,32 @@ RANDOM: dict[str, tuple[Any, ...]] = {
     "categorical": (lambda logits: jax.random.categorical(key(), logits), floats(8, 5)),
 }
 
+
+def symmetric(*shape: int) -> np.ndarray[Any, Any]:
+    matrix = floats(*shape)
+    return matrix @ np.swapaxes(matrix, -1, -2) + np.eye(shape[-1], dtype=np.float32)
+
+
+LINALG: dict[str, tuple[Any, ...]] = {
+    "cholesky": (jnp.linalg.cholesky, symmetric(3, 5, 5)),
+    "cholesky_of_an_indefinite_matrix": (jnp.linalg.cholesky, -np.eye(3, dtype=np.float32)),
+    "triangular_solve": (
+        lambda a, b: [
+            lax.linalg.triangular_solve(a, b, left_side=left, lower=True, transpose_a=transpose)
+            for left in (True, False)
+            for transpose in (True, False)
+        ],
+        np.tril(symmetric(2, 4, 4)),
+        floats(2, 4, 4),
+    ),
+    "qr": (lambda x: [jnp.abs(part) for part in jnp.linalg.qr(x)], floats(2, 6, 4)),
+    "solve": (jnp.linalg.solve, symmetric(5, 5), floats(5, 2)),
+    "determinant": (jnp.linalg.det, floats(3, 4, 4)),
+    "eigenvalues": (jnp.linalg.eigvalsh, symmetric(2, 5, 5)),
+    "singular_values": (lambda x: jnp.linalg.svd(x, compute_uv=False), floats(5, 4)),
+    "fft": (lambda x: (jnp.fft.fft(x), jnp.fft.ifft2(x), jnp.fft.rfft(x), jnp.fft.irfft(x)), floats(3, 8)),
+}
+
 GRADIENTS: dict[str, tuple[Any, ...]] = {
     "conv": (jax.grad(squared(lambda k, x: conv()(x, k)), (0, 1)), floats(3, 3, 4, 8), floats(16, 8, 8, 4)),
     "conv_strided": (
@@ -283,6 +309,7 @@ PROGRAMS = {
         "matrix": MATRIX,
         "control": CONTROL,
         "random": RANDOM,
+        "linalg": LINALG,
         "gradients": GRADIENTS,
     }.items()
     for name, row in table.items()

@@ -1,0 +1,133 @@
+"""How are matrices factored and transformed? On the host, by LAPACK and pocketfft: chips have no unit for it.
+
+All matrices of a batch, and of all cores, are worked on one after the other or as one batched call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import fft as pocketfft
+from scipy import linalg
+
+from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step
+
+
+def _matrices(array: Array) -> Array:
+    """A batch of matrices as (count, rows, columns)."""
+    return array.reshape(-1, *array.shape[-2:])
+
+
+def _lapack(name: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
+    (function,) = linalg.get_lapack_funcs((name,), dtype=dtype)
+    return function  # type: ignore[no-any-return]
+
+
+def _build(run: Callable[[Site, list[Array], list[Array]], None]) -> Kernel:
+    """A kernel from a function of operands and results, all with the result's core axis."""
+
+    def build(site: Site) -> Step:
+        readers = [site.reader(i) for i in range(len(site.instruction.operands))]
+        results = site.instruction.results
+
+        def step(env: Environment) -> None:
+            run(site, [np.ascontiguousarray(read(env)) for read in readers], [env[value] for value in results])
+
+        return step
+
+    return Kernel(build)
+
+
+def _cholesky(site: Site, operands: list[Array], results: list[Array]) -> None:
+    """A matrix that isn't positive definite gives NaN."""
+    lower = bool(site.attributes["lower"])
+    factor = _lapack("potrf", operands[0].dtype)
+    for matrix, out in zip(_matrices(operands[0]), _matrices(results[0]), strict=True):
+        triangle, failed = factor(matrix, lower=lower, clean=True)
+        out[...] = np.nan if failed else triangle
+
+
+def _triangular_solve(site: Site, operands: list[Array], results: list[Array]) -> None:
+    a = site.attributes
+    for matrix, rhs, out in zip(*(_matrices(array) for array in (*operands, results[0])), strict=True):
+        lower, triangle = a["lower"], matrix
+        if a["transpose"] == "ADJOINT":
+            triangle = triangle.conj()
+        transposed = a["transpose"] in {"TRANSPOSE", "ADJOINT"}
+        if not a["left_side"]:
+            rhs, transposed = rhs.T, not transposed  # noqa: PLW2901
+        solve = _lapack("trtrs", matrix.dtype)
+        solution, _ = solve(triangle, rhs, lower=lower, trans=int(transposed), unitdiag=a["unit_diagonal"])
+        out[...] = solution if a["left_side"] else solution.T
+
+
+def _qr(_: Site, operands: list[Array], results: list[Array]) -> None:
+    """Householder form: R above the diagonal, reflectors below, and their scales."""
+    factor = _lapack("geqrf", operands[0].dtype)
+    scales = results[1].reshape(-1, results[1].shape[-1])
+    for matrix, out, scale in zip(_matrices(operands[0]), _matrices(results[0]), scales, strict=True):
+        reflectors, tau, _, _ = factor(matrix)
+        out[...], scale[...] = reflectors, tau
+
+
+def _householder_product(_: Site, operands: list[Array], results: list[Array]) -> None:
+    name = "ungqr" if operands[0].dtype.kind == "c" else "orgqr"
+    product = _lapack(name, operands[0].dtype)
+    scales = operands[1].reshape(-1, operands[1].shape[-1])
+    for reflectors, scale, out in zip(_matrices(operands[0]), scales, _matrices(results[0]), strict=True):
+        out[...] = product(reflectors, scale)[0]
+
+
+def _lu(_: Site, operands: list[Array], results: list[Array]) -> None:
+    """L and U in one matrix, the row exchanges, and the permutation that they make."""
+    factor = _lapack("getrf", operands[0].dtype)
+    rows = operands[0].shape[-2]
+    pivots = results[1].reshape(-1, results[1].shape[-1])
+    permutations = results[2].reshape(-1, rows)
+    for matrix, out, pivot, permutation in zip(
+        _matrices(operands[0]), _matrices(results[0]), pivots, permutations, strict=True
+    ):
+        out[...], pivot[...], _ = factor(matrix)
+        order = np.arange(rows)
+        for row, other in enumerate(pivot):
+            order[[row, other]] = order[[other, row]]
+        permutation[...] = order
+
+
+def _eigh(_: Site, operands: list[Array], results: list[Array]) -> None:
+    """Eigenvectors in columns, eigenvalues in ascending order, of symmetric matrices."""
+    values = results[1].reshape(-1, results[1].shape[-1])
+    for matrix, vectors, value in zip(_matrices(operands[0]), _matrices(results[0]), values, strict=True):
+        if np.isfinite(matrix).all():
+            value[...], vectors[...] = np.linalg.eigh(matrix)
+        else:
+            value[...] = vectors[...] = np.nan
+
+
+_FFTS: dict[str, Callable[..., Any]] = {
+    "FFT": pocketfft.fftn,
+    "IFFT": pocketfft.ifftn,
+    "RFFT": pocketfft.rfftn,
+    "IRFFT": pocketfft.irfftn,
+}
+
+
+def _fft(site: Site, operands: list[Array], results: list[Array]) -> None:
+    lengths: list[int] = site.attributes["lengths"]
+    axes = list(range(operands[0].ndim - len(lengths), operands[0].ndim))
+    if math.prod(results[0].shape):
+        results[0][...] = _FFTS[site.attributes["kind"]](operands[0], s=lengths, axes=axes)
+
+
+KERNELS = {
+    "cholesky": _build(_cholesky),
+    "triangular_solve": _build(_triangular_solve),
+    "qr": _build(_qr),
+    "householder_product": _build(_householder_product),
+    "lu": _build(_lu),
+    "eigh": _build(_eigh),
+    "fft": _build(_fft),
+}
