@@ -13,6 +13,7 @@ from backend.compiler.cost import as_cost, program_cost
 from backend.compiler.memory import largest_temporaries, plan_memory
 from backend.compiler.partition import PARTITIONER
 from backend.compiler.program import Program
+from backend.compiler.rounding import round_operands
 from backend.compiler.schedule import schedule
 from backend.compiler.simplify import simplify
 from backend.errors import InvalidArgument, ResourceExhausted, Unimplemented
@@ -46,7 +47,7 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
             local = stablehlo.parse_hlo(hlo, context)
         else:
             local = source
-        body = simplify(stablehlo.import_module(local))
+        body = round_operands(simplify(stablehlo.import_module(local)))
         replicated = [_is_replicated(row) for row in stablehlo.argument_attributes(local)]
         if partitions == 1:
             replicated = [True] * len(body.parameters)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from backend.compiler.program import Computation, Cost, Instruction
+from backend.compiler.rounding import ROUND
 from backend.hardware import Generation
 
 _TRANSCENDENTAL = frozenset(
@@ -76,6 +77,8 @@ def _instruction(instruction: Instruction, computation: Computation, generation:
         work.mxu_seconds = work.flops / generation.bf16_flops_per_core
     elif instruction.op == "fusion":
         for inner in instruction.regions[0].instructions:
+            if inner.op == ROUND:
+                continue  # the matrix unit does it on the way in
             size = float(instruction.regions[0].types[inner.results[0]].size)
             work.flops += size
             work.transcendentals += size if inner.op in _TRANSCENDENTAL else 0.0

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import permutations
 
-from backend.compiler.program import Computation, MemoryStats, TensorType
+from backend.compiler.program import Computation, Instruction, MemoryStats, TensorType
+from backend.compiler.rounding import ROUND
 from backend.compiler.simplify import uses
 
 _LANES = 128
@@ -79,6 +80,16 @@ def largest_temporaries(schedule: Computation, count: int) -> list[tuple[TensorT
     return sorted(rows, key=lambda row: -row[1])[:count]
 
 
+def _rounded_on_the_way(instruction: Instruction) -> set[int]:
+    """Results that are only the rounded form of a value that is in memory: the matrix unit rounds as it reads."""
+    if instruction.op != "fusion":
+        return set()
+    region = instruction.regions[0]
+    stored = {*region.parameters, *region.returns}
+    rounded = {i.results[0] for i in region.instructions if i.op == ROUND and i.operands[0] in stored}
+    return {outer for outer, inner in zip(instruction.results, region.returns, strict=True) if inner in rounded}
+
+
 def _peak(computation: Computation) -> int:
     """Most bytes of temporaries live at once. Views take none; results have memory of their own."""
     last: dict[int, int] = {}
@@ -92,8 +103,9 @@ def _peak(computation: Computation) -> int:
     size: dict[int, int] = {}
     live = peak = 0
     for index, instruction in enumerate(computation.instructions):
+        free = _rounded_on_the_way(instruction)
         for value in instruction.results:
-            if instruction.op not in _VIEWS and value not in outside:
+            if instruction.op not in _VIEWS and value not in outside and value not in free:
                 size[value] = padded_bytes(computation.types[value])
                 live += size[value]
         inside = max((_peak(region) for region in instruction.regions), default=0) if instruction.op != "fusion" else 0

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 
 from backend.compiler.operations import ELEMENTWISE
 from backend.compiler.program import Computation, Instruction
+from backend.compiler.rounding import ROUND
 from backend.compiler.simplify import reducer, uses
 from backend.compiler.uniform import mark_uniform, spans_all_cores
 
-FUSIBLE = ELEMENTWISE | {"compare", "convert", "reduce_precision"}
+FUSIBLE = ELEMENTWISE | {"compare", "convert", "reduce_precision", ROUND}
 _LARGEST_CONSTANT_BYTES = 1 << 20
 _CONTROL_FLOW = frozenset({"while", "case", "if"})
 _OUTSIDE = -1

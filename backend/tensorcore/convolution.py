@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step
-from backend.tensorcore.mxu import load_operand, operand_dtype, rounds
+from backend.tensorcore.mxu import operand_dtype
 
 _PATCH_BYTES = 3 << 20
 _ACCUMULATORS = 4
@@ -124,7 +124,6 @@ class _Patches:
 
     def __init__(self, site: Site, geometry: _Geometry, images: int, features: int, dtype: np.dtype[Any]) -> None:
         self.geometry = geometry
-        self.rounded = rounds(site.operand_type(0).dtype, site.attributes["precision"])
         self._positive = [(max(0, low), max(0, high)) for low, high in geometry.padding]
         sizes = [
             max(0, (size - 1) * dilation + 1 if size else 0) + low + high
@@ -138,23 +137,21 @@ class _Patches:
         self._crop = tuple(
             slice(-min(0, low), size + min(0, high)) for size, (low, high) in zip(sizes, geometry.padding, strict=True)
         )
-        self.has_holes = any(low or high for low, high in self._positive) or any(d > 1 for d in geometry.lhs_dilation)
+        self._has_holes = any(low or high for low, high in self._positive) or any(d > 1 for d in geometry.lhs_dilation)
+        self._as_they_are = not self._has_holes and all(pads == (0, 0) for pads in geometry.padding)
 
     def clear(self) -> None:
         """Zero what padding and dilation leave empty."""
-        if self.has_holes:
+        if self._has_holes:
             for buffer in self.buffers:
                 buffer.fill(0)
 
     def load(self, images: Array, thread: int) -> Array:
-        """(images, padded spatial..., features) of the thread's buffer, filled from ``images``."""
+        """(images, padded spatial..., features): the thread's buffer filled from ``images``, or just these."""
+        if self._as_they_are and images.dtype == self.buffers[thread].dtype:
+            return images
         buffer = self.buffers[thread][: images.shape[0]]
-        if self.has_holes:
-            inside = buffer[(slice(None), *self._inside)]
-            np.copyto(inside, images, casting="unsafe")
-            load_operand(buffer, buffer, self.rounded)
-        else:
-            load_operand(images, buffer, self.rounded)
+        np.copyto(buffer[(slice(None), *self._inside)], images, casting="unsafe")
         return buffer[(slice(None), *self._crop)]
 
     def windows(
@@ -209,7 +206,6 @@ class _Sliding:
         self._rows_buffer = [site.scratch((block_rows, window), dtype) for _ in range(site.workers.count)]
         self._out_buffer = [site.scratch((block_rows, outputs), dtype) for _ in range(site.workers.count)]
         self._kernel = site.scratch((window, outputs), dtype)
-        self._kernel_rounded = rounds(site.operand_type(1).dtype, a["precision"])
 
     def run(self, jobs: list[_Job], sum_jobs: bool, kernel_is_shared: bool) -> None:
         del sum_jobs
@@ -223,7 +219,7 @@ class _Sliding:
                 self._run_blocks([(x, out)])
 
     def _load_kernel(self, w: Array) -> None:
-        load_operand(w, self._kernel.reshape(w.shape), self._kernel_rounded)
+        np.copyto(self._kernel.reshape(w.shape), w, casting="unsafe")
 
     def _run_blocks(self, jobs: list[tuple[Array, Array]]) -> None:
         geometry = self._geometry
@@ -297,7 +293,6 @@ class _Contraction:
         self._other_buffer = [site.scratch((rows, outputs), dtype) for _ in range(threads)]
         self._sums = site.scratch((_ACCUMULATORS, window, outputs), dtype)
         self._products = [site.scratch((window, outputs), dtype) for _ in range(threads)]
-        self._other_rounded = rounds(site.operand_type(1).dtype, site.attributes["precision"])
 
     def run(self, jobs: list[_Job], sum_jobs: bool, kernel_is_shared: bool) -> None:
         del kernel_is_shared
@@ -343,7 +338,7 @@ class _Contraction:
         np.copyto(rows.reshape(windows.shape), windows)
         other = self._other_buffer[thread][:count]
         source = np.moveaxis(w, -2, 0)
-        load_operand(source, other.reshape(source.shape), self._other_rounded)
+        np.copyto(other.reshape(source.shape), source, casting="unsafe")
         return rows, other
 
 

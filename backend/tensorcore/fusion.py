@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from backend.compiler.program import Computation, Instruction
+from backend.compiler.rounding import ROUND
 from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step
 from backend.tensorcore.vector import (
     BFLOAT16,
@@ -248,6 +249,8 @@ def _function(instruction: Instruction, region: Computation) -> Function:
         target = region.types[instruction.results[0]].dtype
         source = compute_dtype(region.types[instruction.operands[0]].dtype)
         return _narrowing(conversion(source, compute_dtype(target)), target)
+    if instruction.op == ROUND:
+        return round_to_bfloat16
     if instruction.op == "reduce_precision":
         return reduce_precision(instruction.attributes["exponent_bits"], instruction.attributes["mantissa_bits"])
     return VECTOR_OPS[instruction.op]

@@ -1,7 +1,8 @@
-"""What does the matrix unit do? Rounds float32 operands to bfloat16, multiplies exactly, sums in float32.
+"""What does the matrix unit do? Multiplies bfloat16 operands exactly, and sums in float32.
 
 The product of two bfloat16 numbers is exact in float32, so a float32 GEMM over rounded operands is the same arithmetic;
-BLAS does it. Work is cut into chunks that depend on shapes only, so the bits don't depend on the number of threads.
+BLAS does it. The compiler has rounded the operands (backend.compiler.rounding). Work is cut into chunks that depend on
+shapes only, so the bits don't depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import numpy as np
 
 from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step
 from backend.tensorcore.threads import Workers
-from backend.tensorcore.vector import round_to_bfloat16
 
 _COPY_CHUNK = 1 << 16
 _ROWS = 256
@@ -30,25 +30,10 @@ def operand_dtype(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
     return widest
 
 
-def rounds(dtype: np.dtype[Any], precision: str) -> bool:
-    """Whether an operand of this type loses bits on the way into the matrix unit."""
-    return dtype == np.float32 and precision == "DEFAULT"
-
-
-def load_operand(source: Array, out: Array, rounded: bool) -> None:
-    """Copy ``source`` into ``out`` (C-contiguous, same shape), rounding to bfloat16 if asked."""
-    np.copyto(out, source, casting="unsafe")
-    if rounded:
-        flat = out.reshape(-1)
-        for low in range(0, flat.size, _COPY_CHUNK):
-            part = flat[low : low + _COPY_CHUNK]
-            round_to_bfloat16(part, part)
-
-
-def load_in_parallel(workers: Workers, source: Array, out: Array, rounded: bool) -> None:
-    """``load_operand`` cut along the first axis that is long enough."""
+def copy_in_parallel(workers: Workers, source: Array, out: Array) -> None:
+    """Copy ``source`` into ``out`` (same shape, perhaps another type), cut along the first axis that is long enough."""
     if out.size <= 2 * _COPY_CHUNK or out.ndim == 0:
-        load_operand(source, out, rounded)
+        np.copyto(out, source, casting="unsafe")
         return
     axis = next((i for i, size in enumerate(out.shape) if size > 1), 0)
     lead = (0,) * axis
@@ -57,7 +42,7 @@ def load_in_parallel(workers: Workers, source: Array, out: Array, rounded: bool)
 
     def work(chunk: int, _: int) -> None:
         index: Any = (*lead, slice(chunk * rows, (chunk + 1) * rows))
-        load_operand(source[index], out[index], rounded)
+        np.copyto(out[index], source[index], casting="unsafe")
 
     workers.run(-(-size // rows), work)
 
@@ -70,9 +55,8 @@ def build_dot(site: Site) -> Step:
     lhs, rhs = _sides(site, a, over_cores, lhs_core, rhs_core)
     batch, rows, contract, columns = lhs.batch_size, lhs.free_size, lhs.contract_size, rhs.free_size
     dtype = operand_dtype(site.operand_type(0).dtype, site.operand_type(1).dtype)
-    precision = a["precision"] if _is_matrix_product(site) else "HIGHEST"
-    left = _Loader(site, 0, lhs, dtype, precision, contract_last=True)
-    right = _Loader(site, 1, rhs, dtype, precision, contract_last=False)
+    left = _Loader(site, 0, lhs, dtype, contract_last=True)
+    right = _Loader(site, 1, rhs, dtype, contract_last=False)
     out_dtype = site.result_type().dtype
     direct = out_dtype == dtype
     wide = None if direct else site.scratch((batch, rows, columns), dtype)
@@ -89,16 +73,6 @@ def build_dot(site: Site) -> Step:
             np.copyto(out, wide, casting="unsafe")
 
     return step
-
-
-def _is_matrix_product(site: Site) -> bool:
-    """Whether one core multiplies a matrix by a matrix; a product with a vector is the vector unit's, in float32."""
-    sizes = []
-    for position, side in enumerate(("lhs", "rhs")):
-        used = [*site.attributes[f"{side}_batch"], *site.attributes[f"{side}_contract"]]
-        shape = site.operand_type(position).shape
-        sizes.append(_size(shape, [d for d in range(len(shape)) if d not in used]))
-    return min(sizes) > 1
 
 
 class _Side:
@@ -145,15 +119,12 @@ def _sides(site: Site, a: dict[str, Any], over_cores: bool, lhs_core: bool, rhs_
 
 
 class _Loader:
-    """Brings an operand into (batch, rows, columns) form, rounded, in the order in memory that is cheaper to copy."""
+    """Brings an operand into (batch, rows, columns) form; copies it, in the cheaper order, only if it must."""
 
-    def __init__(
-        self, site: Site, position: int, side: _Side, dtype: np.dtype[Any], precision: str, contract_last: bool
-    ) -> None:
+    def __init__(self, site: Site, position: int, side: _Side, dtype: np.dtype[Any], contract_last: bool) -> None:
         self._value = site.instruction.operands[position]
         self._workers = site.workers
         source = site.operand(position)
-        self._rounded = rounds(site.operand_type(position).dtype, precision)
         first, second = (side.free, side.contract) if contract_last else (side.contract, side.free)
         self._swap = _innermost(source, first) < _innermost(source, second)
         order = [*side.batch, *(second if self._swap else first), *(first if self._swap else second)]
@@ -162,7 +133,7 @@ class _Loader:
         sizes = [_size(side.shape, first), _size(side.shape, second)]
         matrix = (own_batch, *(reversed(sizes) if self._swap else sizes))
         self._batch = side.batch_size
-        self._same = not self._rounded and source.dtype == dtype and _reshapes(source.transpose(order), matrix)
+        self._same = source.dtype == dtype and _reshapes(source.transpose(order), matrix)
         self._matrix = matrix
         transposed = source.transpose(order)
         self._buffer = None if self._same else site.scratch(transposed.shape, dtype)
@@ -170,7 +141,7 @@ class _Loader:
     def load(self, env: Environment) -> Array:
         source = env[self._value].transpose(self._order)
         if self._buffer is not None:
-            load_in_parallel(self._workers, source, self._buffer, self._rounded)
+            copy_in_parallel(self._workers, source, self._buffer)
             source = self._buffer
         matrix = source.reshape(self._matrix)
         if self._swap:
