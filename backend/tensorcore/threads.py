@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,15 +20,17 @@ class Workers:
         self._pool = ThreadPoolExecutor(max(1, self.count - 1), thread_name_prefix="tensorcore")
 
     def run(self, chunks: int, work: Callable[[int, int], None]) -> None:
-        """Call ``work(chunk, thread)`` for every chunk; chunks are dealt out round robin."""
+        """Call ``work(chunk, thread)`` for every chunk; a thread that is done with one takes the next."""
         if chunks <= 1 or self.count == 1:
             for chunk in range(chunks):
                 work(chunk, 0)
             return
 
+        waiting = itertools.count()
+
         def share(thread: int) -> None:
             with np.errstate(all="ignore"):
-                for chunk in range(thread, chunks, self.count):
+                while (chunk := next(waiting)) < chunks:
                     work(chunk, thread)
 
         futures = [self._pool.submit(share, thread) for thread in range(1, min(self.count, chunks))]
