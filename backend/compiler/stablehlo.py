@@ -1,44 +1,19 @@
-"""How does a StableHLO module become our instructions? Calls inlined, attributes read into plain data.
-
-Every attribute is read here, at compile time. ``_READERS`` names each operation that the compiler takes, with the
-function that reads its attributes; an operation without a row is refused with its name and the line it came from.
-"""
+"""How does a StableHLO module become our instructions? Calls inlined, attributes read into plain data."""
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
-import ml_dtypes
-import numpy as np
 from jax._src.interpreters.mlir import make_ir_context
 from jaxlib import xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from backend.compiler.operations import ELEMENTWISE
-from backend.compiler.program import Computation, Instruction, TensorType
-from backend.errors import InvalidArgument, Unimplemented
-
-Attributes = dict[str, Any]
-
-_DTYPES: dict[str, Any] = {
-    "i1": np.bool_,
-    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
-    **{f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
-    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
-    "i2": ml_dtypes.int2,
-    "ui2": ml_dtypes.uint2,
-    "i4": ml_dtypes.int4,
-    "ui4": ml_dtypes.uint4,
-    "bf16": ml_dtypes.bfloat16,
-    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
-    "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz,
-    "f8E5M2": ml_dtypes.float8_e5m2,
-    "complex<f32>": np.complex64,
-    "complex<f64>": np.complex128,
-}
+from backend.compiler.attributes import is_identity, name_of, reader_of, string, tensor_type
+from backend.compiler.program import Computation, Instruction
+from backend.errors import InvalidArgument
 
 
 def new_context() -> ir.Context:
@@ -64,8 +39,6 @@ def parse_hlo(module: bytes, context: ir.Context) -> ir.Module:
 
 def bytecode(module: ir.Module) -> bytes:
     """MLIR bytecode of ``module``."""
-    import io
-
     out = io.BytesIO()
     module.operation.write_bytecode(out)
     return out.getvalue()
@@ -74,7 +47,7 @@ def bytecode(module: ir.Module) -> bytes:
 def main_function(module: ir.Module) -> ir.Operation:
     """The entry function. Raises InvalidArgument if there is none."""
     for operation in module.body.operations:
-        if operation.operation.name == "func.func" and _string(operation.attributes["sym_name"]) == "main":
+        if operation.operation.name == "func.func" and string(operation.attributes["sym_name"]) == "main":
             return operation.operation
     raise InvalidArgument("the module has no function called main")
 
@@ -89,24 +62,13 @@ def argument_attributes(module: ir.Module) -> list[dict[str, ir.Attribute]]:
     return [{named.name: named.attr for named in ir.DictAttr(row)} for row in rows]
 
 
-def tensor_type(kind: ir.Type) -> TensorType:
-    """Shape and dtype of a ranked tensor type. Raises Unimplemented for element types that have no array form."""
-    if str(kind) in {"!stablehlo.token", "!mhlo.token"}:
-        return TensorType((), np.dtype(np.bool_))
-    ranked = ir.RankedTensorType(kind)
-    name = str(ranked.element_type)
-    if name not in _DTYPES:
-        raise Unimplemented(f"element type {name} is not supported")
-    return TensorType(tuple(ranked.shape), np.dtype(_DTYPES[name]))
-
-
 def check_supported(module: ir.Module) -> None:
     """Raise Unimplemented, with the line it came from, for the first operation of ``module`` that isn't taken."""
     functions = _functions(module)
     for operation, source in _reached(main_function(module), functions, _UNKNOWN):
         dialect, name = operation.name.split(".", 1)
-        if dialect in {"stablehlo", "chlo", "mhlo"} and name not in _IDENTITIES | {"return", "composite"}:
-            _reader(operation, name, source)
+        if dialect in {"stablehlo", "chlo", "mhlo"} and name not in {"return", "composite"}:
+            reader_of(operation, source)
 
 
 def _reached(
@@ -127,7 +89,7 @@ def _reached(
 
 def _functions(module: ir.Module) -> dict[str, ir.Operation]:
     return {
-        _string(operation.attributes["sym_name"]): operation.operation
+        string(operation.attributes["sym_name"]): operation.operation
         for operation in module.body.operations
         if operation.operation.name == "func.func"
     }
@@ -135,18 +97,6 @@ def _functions(module: ir.Module) -> dict[str, ir.Operation]:
 
 def _callee(operation: ir.Operation, attribute: str) -> str:
     return str(ir.FlatSymbolRefAttr(operation.attributes[attribute]).value)
-
-
-def _reader(operation: ir.Operation, name: str, source: str) -> Callable[[ir.Operation], Attributes]:
-    if name == "custom_call":
-        if _target(operation) in _IDENTITY_CALLS:
-            return _nothing
-        name = _custom_operation(operation)
-    reader = _READERS.get(name)
-    if reader is None:
-        shown = f"custom call {_target(operation)}" if operation.name.endswith(".custom_call") else operation.name
-        raise Unimplemented(f"{shown} is not supported yet ({source})")
-    return reader
 
 
 def import_module(module: ir.Module) -> Computation:
@@ -178,7 +128,7 @@ class _Importer:
             if name in {"call", "composite"}:
                 self._inline(operation, "callee" if name == "call" else "decomposition", scope)
             else:
-                self._append(operation, name, scope)
+                self._append(operation, scope)
         return []
 
     def _inline(self, operation: ir.Operation, attribute: str, scope: _Scope) -> None:
@@ -189,24 +139,21 @@ class _Importer:
         for result, number in zip(operation.results, self._fill(body, inner), strict=True):
             scope.numbers[result] = number
 
-    def _append(self, operation: ir.Operation, name: str, scope: _Scope) -> None:
+    def _append(self, operation: ir.Operation, scope: _Scope) -> None:
         operands = [scope.number(value) for value in operation.operands]
-        if name in _IDENTITIES or (name == "custom_call" and _target(operation) in _IDENTITY_CALLS):
+        if is_identity(operation):
             for result, number in zip(operation.results, operands, strict=True):
                 scope.numbers[result] = number
             return
-        if name == "custom_call":
-            name = _custom_operation(operation)
         source = source_of(operation, scope.source)
-        reader = _reader(operation, name, source)
+        attributes = reader_of(operation, source)(operation)
         regions = [self.computation(region.blocks[0], scope, source) for region in operation.regions]
-        attributes = reader(operation)
         results = []
         for result in operation.results:
             scope.numbers[result] = scope.computation.new_value(tensor_type(result.type))
             results.append(scope.numbers[result])
         scope.computation.instructions.append(
-            Instruction(_RENAMED.get(name, name), operands, results, attributes, regions, source)
+            Instruction(name_of(operation), operands, results, attributes, regions, source)
         )
 
 
@@ -239,320 +186,3 @@ def source_of(operation: ir.Operation, otherwise: str) -> str:
     for file, line in own or frames:
         return f"{file}:{line}"
     return otherwise
-
-
-# ---- attributes
-
-
-def _string(attribute: ir.Attribute) -> str:
-    return str(ir.StringAttr(attribute).value)
-
-
-def _target(operation: ir.Operation) -> str:
-    return _string(operation.attributes["call_target_name"])
-
-
-def _ints(attribute: ir.Attribute) -> list[int]:
-    """Integers of a dense array or dense elements attribute, flattened."""
-    if isinstance(attribute, ir.DenseElementsAttr):
-        return [int(value) for value in np.array(attribute).ravel()]
-    return [int(value) for value in attribute]
-
-
-def _optional_ints(operation: ir.Operation, name: str, default: list[int]) -> list[int]:
-    return _ints(operation.attributes[name]) if name in operation.attributes else default
-
-
-def _pairs(operation: ir.Operation, name: str, count: int) -> list[tuple[int, int]]:
-    flat = _optional_ints(operation, name, [0] * (2 * count))
-    return list(zip(flat[::2], flat[1::2], strict=True))
-
-
-def _int(operation: ir.Operation, name: str) -> int:
-    return int(ir.IntegerAttr(operation.attributes[name]).value)
-
-
-def _custom_operation(operation: ir.Operation) -> str:
-    """The operation that a custom call stands for, or just "custom_call"."""
-    target = _target(operation)
-    return target.removeprefix("mhlo.") if target.startswith("mhlo.") else _CUSTOM_CALLS.get(target, "custom_call")
-
-
-def _bool(operation: ir.Operation, name: str) -> bool:
-    return bool(ir.BoolAttr(operation.attributes[name]).value)
-
-
-def _word(operation: ir.Operation, name: str, words: tuple[str, ...]) -> str:
-    """Which of ``words`` an enum attribute is; the first if none."""
-    found = re.findall(r"\b[A-Z_]+\b", str(operation.attributes[name]))
-    return next((word for word in words if word in found), words[0])
-
-
-def _nothing(_: ir.Operation) -> Attributes:
-    return {}
-
-
-def _array_reader(**fields: str) -> Callable[[ir.Operation], Attributes]:
-    return lambda operation: {ours: _ints(operation.attributes[theirs]) for ours, theirs in fields.items()}
-
-
-def _constant(operation: ir.Operation) -> Attributes:
-    kind = tensor_type(operation.results[0].type)
-    value = np.empty(kind.shape, kind.dtype)
-    if kind.dtype.kind == "c":
-        value[...] = _complex_elements(str(operation), kind)
-        return {"value": value}
-    dense = ir.DenseElementsAttr(operation.attributes["value"])
-    if dense.is_splat:
-        scalar = dense.get_splat_value()
-        value[...] = np.asarray(_scalar(scalar)).astype(kind.dtype)
-    elif kind.dtype.kind == "V" or kind.dtype.itemsize * 8 != _bits(operation):
-        bits = memoryview(dense)
-        value[...] = (
-            np.frombuffer(bits, np.uint16 if kind.dtype.itemsize == 2 else np.uint8)
-            .view(kind.dtype)
-            .reshape(kind.shape)
-        )
-    else:
-        value[...] = np.array(dense).astype(kind.dtype).reshape(kind.shape)
-    value.flags.writeable = False
-    return {"value": value}
-
-
-_HEX = re.compile(r'dense<"0x([0-9A-F]+)">')
-_PAIR = re.compile(r"\(([^,()]+),([^,()]+)\)")
-
-
-def _complex_elements(text: str, kind: TensorType) -> Any:
-    """Complex elements from a constant's text, the only form in which the bindings give them."""
-    blob = _HEX.search(text)
-    if blob:
-        return np.frombuffer(bytes.fromhex(blob.group(1)), kind.dtype).reshape(kind.shape if kind.size > 1 else ())
-    numbers = [complex(_float(real), _float(imaginary)) for real, imaginary in _PAIR.findall(text)]
-    return numbers[0] if len(numbers) == 1 else np.array(numbers, kind.dtype).reshape(kind.shape)
-
-
-def _float(text: str) -> float:
-    text = text.strip()
-    if text.startswith("0x"):
-        raw = bytes.fromhex(text[2:])
-        return float(np.frombuffer(raw[::-1], f"f{len(raw)}")[0])
-    return float(text)
-
-
-def _bits(operation: ir.Operation) -> int:
-    element = ir.RankedTensorType(operation.results[0].type).element_type
-    name = str(element)
-    if name == "i1":
-        return 8
-    digits = re.findall(r"\d+", name)
-    return int(digits[0]) * (2 if name.startswith("complex") else 1) if not name.startswith("f8") else 8
-
-
-def _scalar(attribute: ir.Attribute) -> float | int:
-    if isinstance(attribute, ir.FloatAttr):
-        return float(attribute.value)
-    text = str(attribute)
-    return int(attribute.value) if not text.startswith(("true", "false")) else int(text.startswith("true"))
-
-
-_COMPARISON = re.compile(r"\b(EQ|NE|LT|LE|GT|GE)\b")
-
-
-def _compare(operation: ir.Operation) -> Attributes:
-    total = "compare_type" in operation.attributes and "TOTALORDER" in str(operation.attributes["compare_type"])
-    found = _COMPARISON.search(str(operation.attributes["comparison_direction"]))
-    return {"direction": found.group(1) if found else "EQ", "total_order": total}
-
-
-def _dot(operation: ir.Operation) -> Attributes:
-    numbers = stablehlo.DotDimensionNumbers(operation.attributes["dot_dimension_numbers"])
-    return {
-        "lhs_batch": list(numbers.lhs_batching_dimensions),
-        "rhs_batch": list(numbers.rhs_batching_dimensions),
-        "lhs_contract": list(numbers.lhs_contracting_dimensions),
-        "rhs_contract": list(numbers.rhs_contracting_dimensions),
-        "precision": _precision(operation),
-    }
-
-
-def _plain_dot(operation: ir.Operation) -> Attributes:
-    last = len(ir.RankedTensorType(operation.operands[0].type).shape) - 1
-    return {
-        "lhs_batch": [],
-        "rhs_batch": [],
-        "lhs_contract": [last],
-        "rhs_contract": [0],
-        "precision": _precision(operation),
-    }
-
-
-def _precision(operation: ir.Operation) -> str:
-    """ "DEFAULT", "HIGH" or "HIGHEST": the higher of the two operands'."""
-    text = str(operation.attributes["precision_config"]) if "precision_config" in operation.attributes else ""
-    return next((name for name in ("HIGHEST", "HIGH") if re.search(rf"\b{name}\b", text)), "DEFAULT")
-
-
-def _convolution(operation: ir.Operation) -> Attributes:
-    numbers = stablehlo.ConvDimensionNumbers(operation.attributes["dimension_numbers"])
-    count = len(numbers.input_spatial_dimensions)
-    ones = [1] * count
-    return {
-        "input": [numbers.input_batch_dimension, *numbers.input_spatial_dimensions, numbers.input_feature_dimension],
-        "kernel": [
-            *numbers.kernel_spatial_dimensions,
-            numbers.kernel_input_feature_dimension,
-            numbers.kernel_output_feature_dimension,
-        ],
-        "output": [
-            numbers.output_batch_dimension,
-            *numbers.output_spatial_dimensions,
-            numbers.output_feature_dimension,
-        ],
-        "strides": _optional_ints(operation, "window_strides", ones),
-        "padding": _pairs(operation, "padding", count),
-        "lhs_dilation": _optional_ints(operation, "lhs_dilation", ones),
-        "rhs_dilation": _optional_ints(operation, "rhs_dilation", ones),
-        "reversal": [bool(flag) for flag in _optional_ints(operation, "window_reversal", [0] * count)],
-        "feature_groups": _int(operation, "feature_group_count"),
-        "batch_groups": _int(operation, "batch_group_count"),
-        "precision": _precision(operation),
-    }
-
-
-def _gather(operation: ir.Operation) -> Attributes:
-    numbers = stablehlo.GatherDimensionNumbers(operation.attributes["dimension_numbers"])
-    return {
-        "offset_dims": list(numbers.offset_dims),
-        "collapsed": list(numbers.collapsed_slice_dims),
-        "operand_batching": list(numbers.operand_batching_dims),
-        "indices_batching": list(numbers.start_indices_batching_dims),
-        "start_index_map": list(numbers.start_index_map),
-        "index_vector_dim": int(numbers.index_vector_dim),
-        "slice_sizes": _ints(operation.attributes["slice_sizes"]),
-    }
-
-
-def _scatter(operation: ir.Operation) -> Attributes:
-    numbers = stablehlo.ScatterDimensionNumbers(operation.attributes["scatter_dimension_numbers"])
-    return {
-        "update_window": list(numbers.update_window_dims),
-        "inserted": list(numbers.inserted_window_dims),
-        "operand_batching": list(numbers.input_batching_dims),
-        "indices_batching": list(numbers.scatter_indices_batching_dims),
-        "scatter_dims": list(numbers.scattered_dims_to_operand_dims),
-        "index_vector_dim": int(numbers.index_vector_dim),
-    }
-
-
-def _window(operation: ir.Operation) -> Attributes:
-    sizes = _ints(operation.attributes["window_dimensions"])
-    ones = [1] * len(sizes)
-    return {
-        "window": sizes,
-        "strides": _optional_ints(operation, "window_strides", ones),
-        "base_dilations": _optional_ints(operation, "base_dilations", ones),
-        "window_dilations": _optional_ints(operation, "window_dilations", ones),
-        "padding": _pairs(operation, "padding", len(sizes)),
-    }
-
-
-def _groups(operation: ir.Operation) -> Attributes:
-    """Replica groups as rows of core numbers; [] means one group of all cores."""
-    rows = np.array(ir.DenseElementsAttr(operation.attributes["replica_groups"]))
-    return {"groups": [[int(core) for core in row if core >= 0] for row in rows] if rows.size else []}
-
-
-def _with_groups(*names: str) -> Callable[[ir.Operation], Attributes]:
-    return lambda operation: {**_groups(operation), **{name: _int(operation, name) for name in names}}
-
-
-def _permute(operation: ir.Operation) -> Attributes:
-    flat = _ints(operation.attributes["source_target_pairs"])
-    return {"pairs": list(zip(flat[::2], flat[1::2], strict=True))}
-
-
-_IDENTITIES = frozenset({"optimization_barrier", "copy", "sharding_constraint", "reshard", "propagation_barrier"})
-_IDENTITY_CALLS = frozenset(
-    {"Sharding", "annotate_device_placement", "xla.sdy.FuncResultSharding", "xla.sdy.ShardingGroup", "LayoutConstraint"}
-)
-
-_READERS: dict[str, Callable[[ir.Operation], Attributes]] = {
-    **dict.fromkeys(ELEMENTWISE, _nothing),
-    "compare": _compare,
-    "convert": _nothing,
-    "bitcast_convert": _nothing,
-    "reduce_precision": lambda op: {
-        "exponent_bits": _int(op, "exponent_bits"),
-        "mantissa_bits": _int(op, "mantissa_bits"),
-    },
-    "constant": _constant,
-    "iota": lambda op: {"dimension": _int(op, "iota_dimension")},
-    "partition_id": _nothing,
-    "replica_id": _nothing,
-    "reshape": _nothing,
-    "transpose": _array_reader(permutation="permutation"),
-    "broadcast_in_dim": _array_reader(dimensions="broadcast_dimensions"),
-    "slice": _array_reader(starts="start_indices", limits="limit_indices", strides="strides"),
-    "reverse": _array_reader(dimensions="dimensions"),
-    "concatenate": lambda op: {"dimension": _int(op, "dimension")},
-    "pad": _array_reader(low="edge_padding_low", high="edge_padding_high", interior="interior_padding"),
-    "dynamic_slice": _array_reader(sizes="slice_sizes"),
-    "dynamic_update_slice": _nothing,
-    "gather": _gather,
-    "scatter": _scatter,
-    "sort": lambda op: {"dimension": _int(op, "dimension")},
-    "topk": lambda op: {"k": _int(op, "k")},
-    "top_k": lambda op: {"k": _int(op, "k")},
-    "dot": _plain_dot,
-    "dot_general": _dot,
-    "convolution": _convolution,
-    "reduce": _array_reader(dimensions="dimensions"),
-    "reduce_window": _window,
-    "select_and_scatter": _window,
-    "while": _nothing,
-    "case": _nothing,
-    "if": _nothing,
-    "create_token": _nothing,
-    "after_all": _nothing,
-    "cholesky": lambda op: {"lower": _bool(op, "lower")},
-    "triangular_solve": lambda op: {
-        "left_side": _bool(op, "left_side"),
-        "lower": _bool(op, "lower"),
-        "unit_diagonal": _bool(op, "unit_diagonal"),
-        "transpose": _word(op, "transpose_a", ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")),
-    },
-    "qr": _nothing,
-    "householder_product": _nothing,
-    "lu": _nothing,
-    "eigh": _nothing,
-    "fft": lambda op: {
-        "kind": _word(op, "fft_type", ("FFT", "IFFT", "RFFT", "IRFFT")),
-        "lengths": _ints(op.attributes["fft_length"]),
-    },
-    "all_reduce": _groups,
-    "all_gather": _with_groups("all_gather_dim"),
-    "all_to_all": _with_groups("split_dimension", "concat_dimension", "split_count"),
-    "reduce_scatter": _with_groups("scatter_dimension"),
-    "collective_permute": _permute,
-    "collective_broadcast": _groups,
-}
-
-_CUSTOM_CALLS = {
-    "Qr": "qr",
-    "ProductOfElementaryHouseholderReflectors": "householder_product",
-    "LuDecomposition": "lu",
-    "Eigh": "eigh",
-}
-
-_RENAMED = {"dot": "dot_general", "topk": "top_k"}
-
-SUPPORTED = frozenset(_READERS) - frozenset(_RENAMED)
-
-
-def walk(computation: Computation) -> Iterator[Instruction]:
-    """Every instruction of a computation and of its regions."""
-    for instruction in computation.instructions:
-        yield instruction
-        for region in instruction.regions:
-            yield from walk(region)

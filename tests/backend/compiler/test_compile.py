@@ -14,8 +14,8 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from backend.compiler import compile_module
+from backend.compiler.attributes import SUPPORTED
 from backend.compiler.partition import PARTITIONER
-from backend.compiler.stablehlo import SUPPORTED
 from backend.errors import Internal, InvalidArgument, TpuError, Unimplemented
 from backend.hardware import generation
 from backend.ici import collectives
