@@ -83,7 +83,7 @@ class Site:
     computation: Computation
     context: Context
     slots: list[Slot]
-    block: _Lowering
+    constant: bool = False
     _scratch: list[int] = field(default_factory=list)
 
     @property
@@ -137,8 +137,10 @@ class Site:
         return lambda env: env[value]
 
     def scratch(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        """Memory for this step alone."""
+        """Memory for this step alone. A constant is computed while another program may run: not in the arena."""
         kind = np.dtype(dtype)
+        if self.constant:
+            return np.empty(shape, kind)
         offset = self.context.layout.allocate(int(np.prod(shape, dtype=np.int64)) * kind.itemsize)
         self._scratch.append(offset)
         return self.context.arena.array(offset, shape, kind)
@@ -241,13 +243,13 @@ class _Lowering:
         kernel = self._context.kernels.get(instruction.op)
         if kernel is None:
             raise Unimplemented(f"{instruction.op} is not supported yet ({instruction.source})")
-        site = Site(instruction, self._computation, self._context, self._slots, self)
+        constant = self._computation.constant[instruction.results[0]] if instruction.results else False
+        site = Site(instruction, self._computation, self._context, self._slots, constant)
         if instruction.op == "constant":
             self._place(instruction.results[0], Slot(instruction.attributes["value"], static=True, constant=True))
             return
         if kernel.view is not None and self._as_view(site, kernel.view):
             return
-        constant = self._computation.constant[instruction.results[0]] if instruction.results else False
         for position, value in enumerate(instruction.results):
             self._place_result(
                 site, position, value, constant, kernel.in_place and index == self._takeover(instruction)
