@@ -15,7 +15,9 @@ def test_loading_a_program_touches_no_memory_of_one_that_runs(chips: Chips) -> N
     """Constants are computed when a program is loaded; another may be running in the shared arena meanwhile."""
     everything = chips.engine.arena.array(0, (1 << 20,), np.dtype(np.uint8))
     everything.fill(7)
-    chips.load(lambda x: x + jnp.tanh(jnp.arange(100_000.0)).reshape(100, 1000).sum(1), np.zeros(100, np.float32))
+    chips.load(
+        lambda x: x + jnp.tanh(jnp.sin(jnp.arange(100_000.0)) * 2).reshape(100, 1000).sum(1), np.zeros(100, np.float32)
+    )
     assert (everything == 7).all()
 
 
@@ -29,7 +31,9 @@ def test_a_program_gives_the_same_while_others_are_loaded(chips: Chips) -> None:
         size = 1000
         while not stop.is_set():
             size += 1
-            chips.load(lambda y, size=size: y + jnp.sin(jnp.arange(size * 1.0)), np.zeros(size, np.float32))
+            chips.load(
+                lambda y, size=size: y + jnp.cos(jnp.sin(jnp.arange(size * 1.0)) * 2), np.zeros(size, np.float32)
+            )
 
     loader = threading.Thread(target=load_others)
     loader.start()
