@@ -47,6 +47,7 @@ _LAZY_SECONDS = 0.02
 _PATIENCE_SECONDS = 0.002
 _GLANCE_SECONDS = 0.001
 _FOREVER = 3600.0
+_LEAVING_SECONDS = 5.0
 
 
 Continuation = Callable[[TpuError | None], None]
@@ -88,7 +89,8 @@ class Session:
         self._read_at = 0.0
         self._arena = connection.arena
         self._regions = [Region(index * REGION_BYTES, REGION_BYTES) for index in range(REGIONS)] if self._arena else []
-        threading.Thread(target=self._collect, name="tpuctl-collector", daemon=True).start()
+        self._collector = threading.Thread(target=self._collect, name="tpuctl-collector", daemon=True)
+        self._collector.start()
         os.register_at_fork(after_in_child=connection.close)
 
     # Operations
@@ -159,10 +161,15 @@ class Session:
         return answer
 
     def close(self) -> None:
-        """Give the chips back."""
+        """Give the chips back.
+
+        The collector is waited for: a thread that is inside a C++ callback when the interpreter ends aborts the process.
+        """
         self._closed = True
         self._connection.shut()
         self._wake_collector.set()
+        if threading.current_thread() is not self._collector:
+            self._collector.join(_LEAVING_SECONDS)
 
     # Waiting
 
