@@ -108,7 +108,7 @@ def _check_fits(program: Program, generation: Generation) -> None:
         f"Ran out of memory in memory space hbm. Used {_gib(needed)} of {_gib(available)} hbm. "
         f"Exceeded hbm capacity by {_gib(needed - available)}. Program {program.name}: "
         f"arguments {_gib(memory.argument_bytes)}, outputs {_gib(memory.output_bytes)}, "
-        f"temporaries {_gib(memory.temp_bytes)}. Largest temporaries:\n" + "\n".join(rows)
+        f"temporaries {_gib(memory.temp_bytes)}." + ("\n".join([" Largest temporaries:", *rows]) if rows else "")
     )
 
 

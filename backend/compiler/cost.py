@@ -122,7 +122,7 @@ def _matrix_flops(instruction: Instruction, computation: Computation) -> float:
 
 def _trip_count(instruction: Instruction, computation: Computation) -> int:
     """Trips of a loop that counts a constant start up to a constant limit, as scans and fori_loops do; else 1."""
-    condition, body = instruction.regions
+    condition = instruction.regions[0]
     if len(condition.instructions) > 3:
         return 1
     compare = next(
@@ -139,7 +139,12 @@ def _trip_count(instruction: Instruction, computation: Computation) -> int:
         captured = {outer for _, outer in condition.captures}
         known = [i for i in computation.instructions if i.op == "constant" and i.results[0] in captured]
         limit = known[0].attributes["value"] if known else None
-    del body
-    if compare is None or compare.attributes["direction"] != "LT" or limit is None or limit.ndim:
+    if (
+        compare is None
+        or compare.attributes["direction"] != "LT"
+        or limit is None
+        or limit.ndim
+        or limit.dtype.kind not in "iu"
+    ):
         return 1
     return max(1, int(limit))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from backend.compiler.operations import ELEMENTWISE
 from backend.compiler.program import Computation, Instruction
 from backend.compiler.rounding import ROUND
-from backend.compiler.simplify import reducer, uses
+from backend.compiler.simplify import reducer, starts_neutral, uses
 from backend.compiler.uniform import mark_uniform, spans_all_cores
 
 FUSIBLE = ELEMENTWISE | {"compare", "convert", "reduce_precision", ROUND}
@@ -98,7 +98,9 @@ def _contracts(producer: Instruction, combine: str, computation: Computation) ->
         plain = producer.attributes["feature_groups"] == producer.attributes["batch_groups"] == 1
         return combine == "add" and all(per_core) and plain
     if producer.op == "reduce" and len(producer.results) == 1:
-        return per_core == [True, False] and reducer(producer.regions[0]) == combine != ""
+        own = reducer(producer.regions[0])
+        twice = combine in {"maximum", "minimum", "and", "or"} or starts_neutral(producer, computation)
+        return per_core == [True, False] and own == combine != "" and twice
     return False
 
 

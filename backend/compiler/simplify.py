@@ -9,8 +9,6 @@ import numpy as np
 
 from backend.compiler.program import Computation, Instruction
 
-EFFECTS = frozenset({"send", "recv"})
-
 
 def simplify(computation: Computation) -> Computation:
     """The same computation with fewer instructions; regions too. The argument is left as it was."""
@@ -40,11 +38,11 @@ def simplify(computation: Computation) -> Computation:
 
 
 def live(instructions: list[Instruction], returns: list[int]) -> list[Instruction]:
-    """The instructions that ``returns`` depends on, in order; those with effects stay."""
+    """The instructions that ``returns`` depends on, in order."""
     needed = set(returns)
     kept = []
     for instruction in reversed(instructions):
-        if instruction.op in EFFECTS or needed.intersection(instruction.results):
+        if needed.intersection(instruction.results):
             kept.append(instruction)
             needed.update(uses(instruction))
     return kept[::-1]
@@ -91,11 +89,12 @@ def _reduces_nothing(instruction: Instruction, computation: Computation) -> bool
         ones
         and len(instruction.results) == 1
         and reducer(instruction.regions[0]) in {"add", "maximum", "minimum"}
-        and (_is_neutral(instruction, computation))
+        and (starts_neutral(instruction, computation))
     )
 
 
-def _is_neutral(instruction: Instruction, computation: Computation) -> bool:
+def starts_neutral(instruction: Instruction, computation: Computation) -> bool:
+    """Whether a reduce starts from the constant that its operation leaves alone."""
     initial = next((i for i in computation.instructions if i.results == [instruction.operands[1]]), None)
     if initial is None or initial.op != "constant":
         return False
@@ -103,12 +102,13 @@ def _is_neutral(instruction: Instruction, computation: Computation) -> bool:
     kind = value.dtype
     if kind.kind not in "fiu":
         return False
-    wanted: dict[str, Any] = {
+    neutral: dict[str, Any] = {
         "add": 0,
+        "multiply": 1,
         "maximum": -np.inf if kind.kind == "f" else np.iinfo(kind).min,
         "minimum": np.inf if kind.kind == "f" else np.iinfo(kind).max,
     }
-    return bool(value == wanted[reducer(instruction.regions[0])])
+    return bool(value == neutral.get(reducer(instruction.regions[0]), np.nan))
 
 
 _BINARY_REDUCERS = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
@@ -127,7 +127,7 @@ def reducer(region: Computation) -> str:
 
 def _key(instruction: Instruction, computation: Computation) -> Hashable | None:
     """Equal for instructions that compute the same; None where that can't be told cheaply."""
-    if instruction.regions or instruction.op in EFFECTS:
+    if instruction.regions:
         return None
     attributes = tuple(sorted((name, _hashable(value)) for name, value in instruction.attributes.items()))
     kinds = tuple((computation.types[v].shape, computation.types[v].dtype) for v in instruction.results)

@@ -27,8 +27,16 @@ def _per_core(site: Site, position: int) -> Any:
     value = site.instruction.operands[position]
     if not site.uniform(position):
         return lambda env: env[value]
+    if site.num_cores == 1:
+        return lambda env: env[value][np.newaxis]
     shape = (site.num_cores, *site.operand_type(position).shape)
     return lambda env: np.broadcast_to(env[value], shape)
+
+
+def _out(site: Site, position: int = 0) -> Any:
+    """Gives a result's array with a core axis; with one core a result has none of its own."""
+    value = site.instruction.results[position]
+    return (lambda env: env[value]) if site.lead else (lambda env: env[value][np.newaxis])
 
 
 def _fold(site: Site) -> Any:
@@ -87,15 +95,15 @@ def build_reduce_scatter(site: Site) -> Step:
     """``reduce_scatter``: the sum of a group, cut into one part a core."""
     axis: int = site.attributes["scatter_dimension"]
     fold, read, groups = _fold(site), _per_core(site, 0), _groups(site)
-    value = site.instruction.results[0]
+    result = _out(site)
 
     def step(env: Environment) -> None:
-        source = read(env)
+        source, out = read(env), result(env)
         wide = source.astype(compute_dtype(source.dtype), copy=False)
         for group in groups:
             total = fold.reduce(wide[group], axis=0, dtype=wide.dtype)
             for core, part in zip(group, np.split(total, len(group), axis), strict=True):
-                env[value][core] = part
+                out[core] = part
 
     return step
 
@@ -104,15 +112,16 @@ def build_all_to_all(site: Site) -> Step:
     """``all_to_all``: each core cuts its value and sends part i to the i-th core of its group."""
     a = site.attributes
     readers = [_per_core(site, i) for i in range(len(site.instruction.operands))]
+    results = [_out(site, i) for i in range(len(site.instruction.results))]
     groups = _groups(site)
 
     def step(env: Environment) -> None:
-        for value, read in zip(site.instruction.results, readers, strict=True):
-            source = read(env)
+        for result, read in zip(results, readers, strict=True):
+            source, out = read(env), result(env)
             for group in groups:
                 parts = [np.split(source[core], a["split_count"], a["split_dimension"]) for core in group]
                 for position, core in enumerate(group):
-                    env[value][core] = np.concatenate([part[position] for part in parts], a["concat_dimension"])
+                    out[core] = np.concatenate([part[position] for part in parts], a["concat_dimension"])
 
     return step
 
@@ -122,26 +131,27 @@ def build_collective_permute(site: Site) -> Step:
     pairs = site.attributes["pairs"]
     sources = np.array([source for source, _ in pairs], dtype=np.int64)
     targets = np.array([target for _, target in pairs], dtype=np.int64)
-    read, value = _per_core(site, 0), site.instruction.results[0]
+    read, result = _per_core(site, 0), _out(site)
     complete = len(pairs) == site.num_cores
 
     def step(env: Environment) -> None:
+        out = result(env)
         if not complete:
-            env[value].fill(0)
-        env[value][targets] = read(env)[sources]
+            out.fill(0)
+        out[targets] = read(env)[sources]
 
     return step
 
 
 def build_collective_broadcast(site: Site) -> Step:
     """``collective_broadcast``: the first core of each group sends to the others; cores in no group get zeros."""
-    read, groups, value = _per_core(site, 0), _groups(site), site.instruction.results[0]
+    read, groups, result = _per_core(site, 0), _groups(site), _out(site)
 
     def step(env: Environment) -> None:
-        env[value].fill(0)
-        source = read(env)
+        source, out = read(env), result(env)
+        out.fill(0)
         for group in groups:
-            env[value][group] = source[group[0]]
+            out[group] = source[group[0]]
 
     return step
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ def build_while(site: Site) -> Step:
     results = site.instruction.results
     carried = [Slot(site.slots[value].array, static=True) for value in results]
     condition = site.region(0, carried)
-    body = site.region(1, carried)
+    body = site.region(1, carried, may_overwrite=True)
     initial = site.instruction.operands
     decided = condition.returns[0]
     per_core = not site.instruction.regions[0].uniform[decided]
@@ -28,22 +30,38 @@ def build_while(site: Site) -> Step:
 
     def step(env: Environment) -> None:
         start(env)
+        active = site.context.active
         while True:
             condition.run()
             going = condition.environment[decided]
+            if per_core and active is not None:
+                going = going & active
             if not going.any():
                 return
-            kept = None
-            if per_core and not going.all():
-                going = going.copy()
-                kept = [slot.array.copy() for slot in carried]
-            body.run()
+            if not per_core or going.all():
+                body.run()
+                moves(body.environment)
+                continue
+            going = going.copy()
+            kept = [slot.array.copy() for slot in carried]
+            with _only(site, going):
+                body.run()
             moves(body.environment)
-            if kept is not None:
-                for slot, old in zip(carried, kept, strict=True):
-                    np.copyto(slot.array, old, where=_mask(~going, slot.array.ndim))
+            for slot, old in zip(carried, kept, strict=True):
+                np.copyto(slot.array, old, where=_mask(~going, slot.array.ndim))
 
     return step
+
+
+@contextlib.contextmanager
+def _only(site: Site, cores: Array) -> Iterator[None]:
+    """Some cores alone are in what runs now; the others go through it idly, and must not keep a loop going."""
+    before = site.context.active
+    site.context.active = cores if before is None else cores & before
+    try:
+        yield
+    finally:
+        site.context.active = before
 
 
 def _mask(flags: Array, ndim: int) -> Array:
@@ -94,14 +112,16 @@ def _branches(site: Site, choose: Any) -> Step:
 
     def step(env: Environment) -> None:
         chosen = choose(env)
-        numbers = np.unique(chosen)
+        active = site.context.active
+        numbers = np.unique(chosen if active is None or not chosen.ndim else chosen[active])
         if numbers.size == 1:
             block = run(env, int(numbers[0]))
             for value, inner in zip(results, block.returns, strict=True):
                 np.copyto(env[value], block.environment[inner])
             return
         for number in numbers:
-            block = run(env, int(number))
+            with _only(site, chosen == number):
+                block = run(env, int(number))
             for value, inner in zip(results, block.returns, strict=True):
                 np.copyto(env[value], block.environment[inner], where=_mask(chosen == number, env[value].ndim))
 

@@ -140,14 +140,15 @@ def build_gather(site: Site) -> Step:
     if site.lead:
         numbers, sizes = numbers.with_core_axis(), [1, *sizes]
     read, read_indices, target = site.reader(0), site.reader(1), site.instruction.results[0]
-    taken = _take_axis(numbers, sizes, (1,) * site.lead + site.operand_type(0).shape, site.lead)
+    batch = site.lead + len(site.operand_type(1).shape) - int(a["index_vector_dim"] < len(site.operand_type(1).shape))
+    taken = _takes_rows(numbers, sizes, (1,) * site.lead + site.operand_type(0).shape, site.lead, batch)
     uniform_operand = site.uniform(0)
     operand = site.instruction.operands[0]
 
     def step(env: Environment) -> None:
         indices = read_indices(env)
         out = env[target]
-        if taken is not None and (uniform_operand or not site.lead):
+        if taken and (uniform_operand or not site.lead):
             rows = _vectors(indices, numbers.vector_dim)[..., 0]
             np.take(env[operand], np.clip(rows, 0, env[operand].shape[0] - 1), axis=0, out=out, mode="clip")
             return
@@ -156,12 +157,12 @@ def build_gather(site: Site) -> Step:
     return step
 
 
-def _take_axis(numbers: _Numbers, sizes: list[int], shape: tuple[int, ...], lead: int) -> int | None:
-    """0 if this reads whole rows of the operand's first dimension, in order (an embedding); else None."""
+def _takes_rows(numbers: _Numbers, sizes: list[int], shape: tuple[int, ...], lead: int, batch: int) -> bool:
+    """Whether whole rows of the operand's first dimension are read, in order: an embedding. ``batch``: dimensions."""
     rows = numbers.indexed == [lead] and numbers.dropped == [lead] and sizes[lead + 1 :] == list(shape[lead + 1 :])
     trailing = numbers.window == sorted(numbers.window) and len(numbers.operand_batching) == lead
-    last = not numbers.window or numbers.window[0] >= numbers.vector_dim
-    return 0 if rows and trailing and last and sizes[lead] == 1 else None
+    last = not numbers.window or numbers.window[0] >= batch
+    return rows and trailing and last and sizes[lead] == 1
 
 
 def _gather(operand: Array, indices: Array, numbers: _Numbers, sizes: list[int]) -> Array:

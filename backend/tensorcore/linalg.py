@@ -18,7 +18,12 @@ from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step
 
 def _matrices(array: Array) -> Array:
     """A batch of matrices as (count, rows, columns)."""
-    return array.reshape(-1, *array.shape[-2:])
+    return array.reshape(math.prod(array.shape[:-2]), *array.shape[-2:])
+
+
+def _vectors(array: Array) -> Array:
+    """A batch of vectors as (count, size)."""
+    return array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
 
 
 def _lapack(name: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
@@ -59,15 +64,15 @@ def _triangular_solve(site: Site, operands: list[Array], results: list[Array]) -
         transposed = a["transpose"] in {"TRANSPOSE", "ADJOINT"}
         if not a["left_side"]:
             rhs, transposed = rhs.T, not transposed  # noqa: PLW2901
-        solve = _lapack("trtrs", matrix.dtype)
-        solution, _ = solve(triangle, rhs, lower=lower, trans=int(transposed), unitdiag=a["unit_diagonal"])
-        out[...] = solution if a["left_side"] else solution.T
+        solve = linalg.get_blas_funcs("trsm", dtype=matrix.dtype)  # unlike LAPACK's trtrs it takes singular matrices
+        out_or_transpose = solve(1.0, triangle, rhs, lower=lower, trans_a=int(transposed), diag=a["unit_diagonal"])
+        out[...] = out_or_transpose if a["left_side"] else out_or_transpose.T
 
 
 def _qr(_: Site, operands: list[Array], results: list[Array]) -> None:
     """Householder form: R above the diagonal, reflectors below, and their scales."""
     factor = _lapack("geqrf", operands[0].dtype)
-    scales = results[1].reshape(-1, results[1].shape[-1])
+    scales = _vectors(results[1])
     for matrix, out, scale in zip(_matrices(operands[0]), _matrices(results[0]), scales, strict=True):
         reflectors, tau, _, _ = factor(matrix)
         out[...], scale[...] = reflectors, tau
@@ -76,7 +81,7 @@ def _qr(_: Site, operands: list[Array], results: list[Array]) -> None:
 def _householder_product(_: Site, operands: list[Array], results: list[Array]) -> None:
     name = "ungqr" if operands[0].dtype.kind == "c" else "orgqr"
     product = _lapack(name, operands[0].dtype)
-    scales = operands[1].reshape(-1, operands[1].shape[-1])
+    scales = _vectors(operands[1])
     for reflectors, scale, out in zip(_matrices(operands[0]), scales, _matrices(results[0]), strict=True):
         out[...] = product(reflectors, scale)[0]
 
@@ -85,8 +90,8 @@ def _lu(_: Site, operands: list[Array], results: list[Array]) -> None:
     """L and U in one matrix, the row exchanges, and the permutation that they make."""
     factor = _lapack("getrf", operands[0].dtype)
     rows = operands[0].shape[-2]
-    pivots = results[1].reshape(-1, results[1].shape[-1])
-    permutations = results[2].reshape(-1, rows)
+    pivots = _vectors(results[1])
+    permutations = _vectors(results[2])
     for matrix, out, pivot, permutation in zip(
         _matrices(operands[0]), _matrices(results[0]), pivots, permutations, strict=True
     ):
@@ -99,7 +104,7 @@ def _lu(_: Site, operands: list[Array], results: list[Array]) -> None:
 
 def _eigh(_: Site, operands: list[Array], results: list[Array]) -> None:
     """Eigenvectors in columns, eigenvalues in ascending order, of symmetric matrices."""
-    values = results[1].reshape(-1, results[1].shape[-1])
+    values = _vectors(results[1])
     for matrix, vectors, value in zip(_matrices(operands[0]), _matrices(results[0]), values, strict=True):
         if np.isfinite(matrix).all():
             value[...], vectors[...] = np.linalg.eigh(matrix)

@@ -66,13 +66,17 @@ class Block:
 
 @dataclass
 class Context:
-    """What all computations of one program share while it is lowered."""
+    """What all computations of one program share.
+
+    ``active``, while it runs: the cores that are really in the branch or loop that all go through together.
+    """
 
     kernels: Mapping[str, Kernel]
     arena: Arena
     layout: Layout
     workers: Workers
     num_cores: int
+    active: Array | None = None
 
 
 @dataclass
@@ -145,11 +149,11 @@ class Site:
         self._scratch.append(offset)
         return self.context.arena.array(offset, shape, kind)
 
-    def region(self, position: int, parameters: list[Slot]) -> Block:
+    def region(self, position: int, parameters: list[Slot], may_overwrite: bool = False) -> Block:
         """Lower a region with its parameters in the given places. Its memory is this step's."""
         computation = self.instruction.regions[position]
         captured = {inner: self.slots[outer] for inner, outer in computation.captures}
-        block = lower(computation, parameters, self.context, captured=captured)
+        block = lower(computation, parameters, self.context, captured=captured, may_overwrite=may_overwrite)
         self._scratch += block.held
         return block
 
@@ -180,14 +184,16 @@ def lower(
     context: Context,
     captured: dict[int, Slot] | None = None,
     outputs: frozenset[int] = frozenset(),
+    may_overwrite: bool = False,
 ) -> Block:
     """Steps for a scheduled computation.
 
     ``parameters`` says where the parameters are; ``outputs`` names the values that the caller puts into the
-    environment before each run, to be written. What the block returns stays in the arena ranges that ``held`` names,
+    environment before each run, to be written; with ``may_overwrite`` parameters in fixed places are the computation's
+    to change, once it has read them for the last time. What the block returns stays in the arena ranges that ``held`` names,
     for the caller to release. Raises Unimplemented for an operation without a kernel.
     """
-    return _Lowering(computation, parameters, context, captured or {}, outputs).block()
+    return _Lowering(computation, parameters, context, captured or {}, outputs, may_overwrite).block()
 
 
 def template(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -208,6 +214,7 @@ class _Lowering:
         context: Context,
         captured: dict[int, Slot],
         outputs: frozenset[int],
+        may_overwrite: bool,
     ) -> None:
         self._computation = computation
         self._context = context
@@ -217,7 +224,7 @@ class _Lowering:
         self._steps: list[Step] = []
         self._holders: dict[int, int] = {}
         self._last_use = _last_uses(computation)
-        self._captured = frozenset(captured)
+        self._lent = frozenset(-1 - value for value in computation.parameters) if may_overwrite else frozenset()
         given = [*zip(computation.parameters, parameters, strict=True), *captured.items()]
         for value, slot in given:
             self._holders[-1 - value] = 1
@@ -240,14 +247,14 @@ class _Lowering:
         )
 
     def _lower(self, index: int, instruction: Instruction) -> None:
+        if instruction.op == "constant":
+            self._place(instruction.results[0], Slot(instruction.attributes["value"], static=True, constant=True))
+            return
         kernel = self._context.kernels.get(instruction.op)
         if kernel is None:
             raise Unimplemented(f"{instruction.op} is not supported yet ({instruction.source})")
         constant = self._computation.constant[instruction.results[0]] if instruction.results else False
         site = Site(instruction, self._computation, self._context, self._slots, constant)
-        if instruction.op == "constant":
-            self._place(instruction.results[0], Slot(instruction.attributes["value"], static=True, constant=True))
-            return
         if kernel.view is not None and self._as_view(site, kernel.view):
             return
         for position, value in enumerate(instruction.results):
@@ -280,8 +287,10 @@ class _Lowering:
         source = instruction.operands[0]
         slot = self._slots[source]
         same_kind = self._computation.uniform[source] == self._computation.uniform[instruction.results[0]]
-        alone = slot.owner is not None and self._holders[slot.owner] == 1
-        taken = slot.static and not slot.constant and same_kind and alone and source not in self._captured
+        own = slot.owner is not None and (slot.owner >= 0 or slot.owner in self._lent)
+        alone = own and self._holders[slot.owner] == 1  # type: ignore[index]
+        plain = slot.array.flags.c_contiguous and slot.array.flags.writeable
+        taken = slot.static and not slot.constant and same_kind and alone and plain
         return self._last_use[source] if taken and instruction.operands.count(source) == 1 else -1
 
     def _place_result(self, site: Site, position: int, value: int, constant: bool, take_over: bool) -> None:

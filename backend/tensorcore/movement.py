@@ -168,12 +168,6 @@ def _zero(site: Site) -> Step:
     return lambda env: env[target].fill(0)
 
 
-def _constant(site: Site) -> Step:
-    target = site.instruction.results[0]
-    value = site.attributes["value"]
-    return lambda env: np.copyto(env[target], value)
-
-
 KERNELS = {
     "reshape": Kernel(_reshape, view=_reshape_view),
     "transpose": _always_view(_transpose),
@@ -184,7 +178,6 @@ KERNELS = {
     "concatenate": Kernel(_concatenate),
     "pad": Kernel(_pad),
     "iota": Kernel(_iota),
-    "constant": Kernel(_constant),
     "partition_id": Kernel(_partition_id),
     "replica_id": Kernel(_zero),
     "create_token": Kernel(_zero),

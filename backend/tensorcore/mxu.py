@@ -132,7 +132,7 @@ class _Loader:
         own_batch = _size(side.shape, side.batch)
         sizes = [_size(side.shape, first), _size(side.shape, second)]
         matrix = (own_batch, *(reversed(sizes) if self._swap else sizes))
-        self._batch = side.batch_size
+        self._batch, self._own_batch = side.batch_size, own_batch
         self._same = source.dtype == dtype and _reshapes(source.transpose(order), matrix)
         self._matrix = matrix
         transposed = source.transpose(order)
@@ -146,6 +146,9 @@ class _Loader:
         matrix = source.reshape(self._matrix)
         if self._swap:
             matrix = matrix.swapaxes(1, 2)
+        if self._own_batch > 1 and self._own_batch != self._batch:  # every core has the whole batch
+            matrix = np.broadcast_to(matrix, (self._batch // self._own_batch, *matrix.shape))
+            return matrix.reshape(self._batch, *matrix.shape[2:])
         return np.broadcast_to(matrix, (self._batch, *matrix.shape[1:]))
 
 

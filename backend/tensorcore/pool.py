@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import defaultdict
+from collections import OrderedDict, deque
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,14 @@ _SMALLEST = 1 << 16
 
 
 class Pool:
-    """Keeps freed buffers so that a steady step touches no new page. Holds at most ``limit_bytes``. Any thread."""
+    """Keeps freed buffers so that a steady step touches no new page. Holds at most ``limit_bytes``. Any thread.
+
+    When it is full, buffers of the size that was least recently asked for or given go first.
+    """
 
     def __init__(self, limit_bytes: int = 4 << 30) -> None:
-        self._free: defaultdict[int, list[Array]] = defaultdict(list)
+        self._free: OrderedDict[int, list[Array]] = OrderedDict()
+        self._given: deque[Array] = deque()
         self._held_bytes = 0
         self._lock = threading.Lock()
         self._limit_bytes = limit_bytes
@@ -28,16 +32,42 @@ class Pool:
         nbytes = math.prod(shape) * dtype.itemsize
         if nbytes >= _SMALLEST:
             with self._lock:
-                if self._free[nbytes]:
-                    self._held_bytes -= nbytes
-                    return self._free[nbytes].pop().view(dtype).reshape(shape)
+                self._sort_in()
+                if nbytes in self._free:
+                    self._free.move_to_end(nbytes)
+                    return self._pop(nbytes).view(dtype).reshape(shape)
         return np.empty(shape, dtype)
 
     def give(self, array: Array) -> None:
-        """Take ``array``'s memory; the caller no longer uses it. Views of somebody else's memory are left alone."""
+        """Take ``array``'s memory; the caller no longer uses it. Views of somebody else's memory are left alone.
+
+        Never waits: destructors call it, and the garbage collector runs them anywhere, even inside ``take``.
+        """
         if array.nbytes < _SMALLEST or not array.flags.c_contiguous or not array.flags.writeable:
             return
-        with self._lock:
-            if self._held_bytes + array.nbytes <= self._limit_bytes:
-                self._free[array.nbytes].append(array.reshape(-1).view(np.uint8))
-                self._held_bytes += array.nbytes
+        self._given.append(array.reshape(-1).view(np.uint8))
+        if self._lock.acquire(blocking=False):
+            try:
+                self._sort_in()
+            finally:
+                self._lock.release()
+
+    def _sort_in(self) -> None:
+        """Keep what was given, with the lock held."""
+        while self._given:
+            array = self._given.popleft()
+            if array.nbytes > self._limit_bytes:
+                continue
+            self._free.setdefault(array.nbytes, []).append(array)
+            self._free.move_to_end(array.nbytes)
+            self._held_bytes += array.nbytes
+            while self._held_bytes > self._limit_bytes:
+                self._pop(next(iter(self._free)))
+
+    def _pop(self, nbytes: int) -> Array:
+        arrays = self._free[nbytes]
+        self._held_bytes -= nbytes
+        array = arrays.pop()
+        if not arrays:
+            del self._free[nbytes]
+        return array

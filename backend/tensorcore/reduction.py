@@ -75,9 +75,13 @@ def _folded(site: Site, fold: Any) -> Step:
             array = array.astype(inside)
         out = env[target]
         total = out if dtype == inside else np.empty(out.shape, inside)
-        _reduce(site, fold, array, axes, plan, total)
-        start = initial(env)
-        fold(total, start[expand].astype(inside, copy=False) if lead else start.astype(inside, copy=False), out=total)
+        start = initial(env).astype(inside, copy=False)
+        start = start[expand] if lead else start
+        if array.size or not total.size:
+            _reduce(site, fold, array, axes, plan, total)
+            fold(total, start, out=total)
+        else:
+            np.copyto(total, start)
         if total is not out:
             np.copyto(out, total, casting="unsafe")
 
@@ -101,6 +105,7 @@ def _plan(shape: tuple[int, ...], axes: tuple[int, ...]) -> str:
 
 
 def _reduce(site: Site, fold: Any, array: Array, axes: tuple[int, ...], plan: str, out: Array) -> None:
+    """Fold ``array`` along ``axes`` into ``out``; there is something to fold along each."""
     if array.size <= _CHUNK or plan == "any":
         _any(site, fold, array, axes, out)
     elif plan == "rows":

@@ -55,17 +55,21 @@ class _Scatter:
     def __call__(self, operand: Array, source: Array, out: Array, start: Array) -> None:
         window = self._window
         values = window.pad(operand.astype(self._inside, copy=False), self._worst)
-        candidates = [np.ascontiguousarray(values[window.at(offset, source.shape)]) for offset in self._offsets]
+        real = window.pad(np.ones(operand.shape, np.bool_), False) if window.pads() else None
+        candidates = [values[window.at(offset, source.shape)].copy() for offset in self._offsets]
         best = candidates[0].copy()
         for candidate in candidates[1:]:
             self._better(best, candidate, out=best)
+        lost = np.isnan(best) if best.dtype.kind == "f" else None
         direct = not window.pads() and out.dtype == self._inside
         total = out if direct else np.empty(window.padded_shape(operand.shape), self._inside)
         total[...] = start
         view = total if direct else total[window.crop(total.shape)]
         free = np.ones(source.shape, np.bool_)
         for offset, candidate in zip(self._offsets, candidates, strict=True):
-            here = np.logical_and(np.equal(candidate, best), free)
+            here = np.logical_and(_matches(candidate, best, lost), free)
+            if real is not None:
+                np.logical_and(here, real[window.at(offset, source.shape)], out=here)
             np.greater(free, here, out=free)
             self._put(view[window.at(offset, source.shape)], source, here, candidate)
         if not direct:
@@ -77,6 +81,14 @@ class _Scatter:
             np.add(place, spare, out=place)
         else:
             np.copyto(place, evaluate(self._scatter, [place, source])[0], where=here)
+
+
+def _matches(candidate: Array, best: Array, lost: Array | None) -> Array:
+    """Where a candidate is its window's best; NaN is the best of a window that has one."""
+    same: Array = np.equal(candidate, best)
+    if lost is not None and lost.any():
+        np.logical_or(same, np.logical_and(lost, np.isnan(candidate)), out=same)
+    return same
 
 
 def _worst(dtype: np.dtype[Any], direction: str) -> Any:

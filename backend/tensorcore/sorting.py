@@ -16,25 +16,26 @@ def _sort_keys(region: Computation, source: str) -> tuple[list[int], bool]:
     """Operand numbers that the comparator compares, most significant first, and whether it puts the largest first.
 
     Comparators compare parameters 2i and 2i + 1, perhaps after normalising each (NaN, -0), and join the comparisons of
-    several keys from the least significant one on.
+    several keys from the least significant one on. Raises Unimplemented for any other.
     """
-    origin: dict[int, int | None] = {value: position for position, value in enumerate(region.parameters)}
+    origin: dict[int, int] = {value: position for position, value in enumerate(region.parameters)}
     keys: list[int] = []
-    descending = False
+    descending: set[bool] = set()
     for instruction in region.instructions:
-        origins = {origin[value] for value in instruction.operands if origin[value] is not None}
-        origin[instruction.results[0]] = origins.pop() if len(origins) == 1 else None
+        origins = {origin[value] for value in instruction.operands if value in origin}
+        if len(origins) == 1:
+            origin[instruction.results[0]] = next(iter(origins))
         ordering = instruction.op == "compare" and instruction.attributes["direction"] not in {"EQ", "NE"}
-        if not ordering or not origins:
+        if not ordering or len(origins) < 2:
             continue
         left, right = (origin[value] for value in instruction.operands)
-        if left is None or right is None or left // 2 != right // 2:
+        if left // 2 != right // 2:
             raise Unimplemented(f"a sort with this comparator is not supported yet ({source})")
-        descending = (instruction.attributes["direction"] in {"GT", "GE"}) != (left > right)
+        descending.add((instruction.attributes["direction"] in {"GT", "GE"}) != (left > right))
         keys.append(left // 2)
-    if not keys:
+    if not keys or len(descending) > 1:
         raise Unimplemented(f"a sort with this comparator is not supported yet ({source})")
-    return keys[::-1], descending
+    return keys[::-1], descending.pop()
 
 
 def build_sort(site: Site) -> Step:

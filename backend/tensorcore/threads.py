@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 
@@ -34,6 +34,9 @@ class Workers:
                     work(chunk, thread)
 
         futures = [self._pool.submit(share, thread) for thread in range(1, min(self.count, chunks))]
-        share(0)
+        try:
+            share(0)
+        finally:
+            wait(futures)  # none may go on writing when this has returned
         for future in futures:
             future.result()

@@ -98,9 +98,10 @@ def _shift(function: Callable[..., Any], arithmetic: bool = False) -> Function:
         unsigned = np.dtype(f"u{a.dtype.itemsize}")
         amount = b.view(unsigned)
         if arithmetic:
-            np.right_shift(a, np.minimum(amount, bits - 1).astype(a.dtype), out=out)
+            signed = np.dtype(f"i{a.dtype.itemsize}")
+            np.right_shift(a.view(signed), np.minimum(amount, bits - 1).astype(signed), out=out.view(signed))
             return
-        if not b.ndim or b.size == 1 or not any(b.strides):
+        if b.size and not any(b.strides):
             if int(amount.flat[0]) < bits:
                 function(a.view(unsigned), amount, out=out.view(unsigned))
             else:
@@ -222,7 +223,7 @@ VECTOR_OPS: dict[str, Function] = {
     "not": _not,
     "or": _ufunc(np.bitwise_or),
     "polygamma": _plain(special.polygamma),
-    "popcnt": _plain(np.bitwise_count),
+    "popcnt": _plain(lambda x: np.bitwise_count(x.view(f"u{x.dtype.itemsize}"))),
     "power": _by_kind(i=_power_int, u=_power_int, f=_ufunc(np.power)),
     "real": _plain(np.real),
     "remainder": _by_kind(i=_remainder_int, u=_remainder_int, f=_ufunc(np.fmod)),
@@ -271,7 +272,7 @@ def _order_key(x: Array) -> Array:
     """Signed integers in the total order of floats."""
     if x.dtype.kind != "f":
         return x
-    bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}")
+    bits = x.view(f"i{x.dtype.itemsize}")
     return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
 
 

@@ -57,6 +57,17 @@ def loop_with_own_trip_count(x: Any) -> Any:
     return lax.while_loop(lambda c: c[0] < limit, lambda c: (c[0] + 1, c[1] * 2), (0, x))[1]
 
 
+def collatz(x: Any) -> Any:
+    """Core 0's number never ends the loop: it doesn't take that branch."""
+    n = lax.axis_index("data") * 3
+    steps = lax.cond(
+        n > 0,
+        lambda: lax.while_loop(lambda n: n != 1, lambda n: lax.select(n % 2 == 0, n // 2, 3 * n + 1), n),
+        lambda: n - 1,
+    )
+    return x + steps
+
+
 def branch_by_core(x: Any) -> Any:
     return lax.cond(lax.axis_index("data") % 2 == 0, lambda x: x + 1, lambda x: x * 10, x)
 
@@ -172,6 +183,21 @@ SHARDED: dict[str, tuple[Any, tuple[Any, ...], tuple[P, ...]]] = {
         (floats(8, 8),),
         (BOTH,),
     ),
+    "a_loop_ends_though_it_would_not_for_a_core_that_is_not_in_it": (
+        manual(collatz, BOTH, BOTH, check_vma=False),
+        (floats(8, 8),),
+        (BOTH,),
+    ),
+    "sum_over_cores_of_sums_that_do_not_start_at_zero": (
+        manual(lambda x: lax.psum(lax.reduce(x, np.float32(5), lax.add, (0,)), "data"), BOTH, P("model")),
+        (floats(8, 8),),
+        (BOTH,),
+    ),
+    "batched_product_with_a_replicated_matrix": (
+        manual(lambda a, w: jnp.einsum("bmk,bkn->bmn", a, w), (P(None, "data"), P()), P(None, "data")),
+        (floats(3, 8, 4), floats(3, 4, 5)),
+        (P(None, "data"), P()),
+    ),
     "cores_take_different_branches": (manual(branch_by_core, BOTH, BOTH), (floats(8, 8),), (BOTH,)),
 }
 
@@ -208,3 +234,22 @@ def test_copies_that_differ_are_computed_core_by_core(chips: Chips) -> None:
     [result] = loaded.run([Value(different, uniform=False)]).results
     assert not result.uniform
     np.testing.assert_array_equal(result.array, different * 2)
+
+
+def test_collectives_on_one_core_move_nothing(chips: Chips) -> None:
+    one = Mesh(np.array(jax.devices("cpu")[:1]), ("x",))
+
+    def function(x: jax.Array) -> list[jax.Array]:
+        return [
+            lax.psum_scatter(x, "x", tiled=True),
+            lax.ppermute(x, "x", [(0, 0)]),
+            lax.ppermute(x, "x", []),
+            lax.all_to_all(x, "x", 0, 0, tiled=True),
+            lax.all_gather(x, "x", tiled=True),
+            lax.psum(x, "x"),
+        ]
+
+    x = floats(4, 3)
+    mapped = jax.shard_map(function, mesh=one, in_specs=P(), out_specs=P(), check_vma=False)
+    for value, expected in zip(chips.run(mapped, x), [x, x, x * 0, x, x, x], strict=True):
+        np.testing.assert_array_equal(value.array, expected)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from backend.tensorcore.threads import Workers
 from backend.tensorcore.vector import round_to_bfloat16
 from tests.backend.conftest import Chips, values
 
@@ -125,3 +128,31 @@ def test_scalars_of_every_type_go_through_the_vector_unit(dtype: jnp.dtype, chip
     x, y = (np.asarray(number, np.dtype(dtype)) for number in (3, 2))
     for want, got in zip(jax.jit(function)(x, y), chips(function, x, y), strict=True):
         np.testing.assert_allclose(got.astype(np.float32), np.asarray(want).astype(np.float32), rtol=1e-2)
+
+
+def test_pooling_one_whole_image_leaves_it_alone(chips: Chips) -> None:
+    """Its only window is the image itself, whose gradient must not use it as scratch."""
+
+    def loss(x: jax.Array) -> jax.Array:
+        return (jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 4, 4, 1), (1, 1, 1, 1), "VALID") ** 2).sum()
+
+    [argument] = given_values = values([np.random.RandomState(0).randn(1, 4, 4, 2).astype(np.float32)])
+    before = argument.array.copy()
+    chips.load(jax.grad(loss), before).run(given_values)
+    np.testing.assert_array_equal(argument.array, before)
+
+
+def test_no_thread_goes_on_when_a_kernel_has_failed() -> None:
+    running: set[int] = set()
+
+    def work(chunk: int, _: int) -> None:
+        if chunk == 0:
+            raise ValueError("broken kernel")
+        running.add(chunk)
+        time.sleep(0.05)
+        running.discard(chunk)
+
+    for _ in range(5):
+        with pytest.raises(ValueError, match="broken kernel"):
+            Workers(2).run(4, work)
+        assert not running

@@ -274,6 +274,64 @@ LINALG: dict[str, tuple[Any, ...]] = {
     "fft": (lambda x: (jnp.fft.fft(x), jnp.fft.ifft2(x), jnp.fft.rfft(x), jnp.fft.irfft(x)), floats(3, 8)),
 }
 
+EDGES: dict[str, tuple[Any, ...]] = {
+    "bits_of_negative_numbers": (lax.population_count, np.array([-1, 5, -7], np.int32)),
+    "arithmetic_shift_of_unsigned": (
+        lambda x: lax.shift_right_arithmetic(x, x // x),
+        np.array([0x80000000], np.uint32),
+    ),
+    "empty_random_numbers": (lambda: jax.random.uniform(key(), (0,)),),
+    "maximum_of_nothing": (lambda x: jnp.max(x, axis=0, initial=-1.0), floats(0, 3)),
+    "singular_triangular_solve": (
+        lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True, lower=True),
+        np.array([[1, 0], [2, 0]], np.float32),
+        np.ones((2, 1), np.float32),
+    ),
+    "expm": (jax.scipy.linalg.expm, floats(3, 3)),
+    "search_for_one_number": (lambda a: jnp.searchsorted(a, 2.5), np.arange(5, dtype=np.float32)),
+    "loop_to_infinity": (lambda x: lax.while_loop(lambda c: c < jnp.inf, lambda c: c * 1e30, x), np.float32(1)),
+    "sort_special_values": (jnp.sort, np.array([np.nan, np.inf, -np.inf, -0.0, 3e38], np.float32)),
+    "sort_inside_a_loop": (
+        lambda x: lax.fori_loop(0, 2, lambda i, x: jnp.sort(x, axis=-1) * (i + 1), x),
+        floats(3, 5),
+    ),
+    "update_of_a_broadcast": (
+        lambda a, i: lax.dynamic_update_slice(jnp.full((10,), jnp.sin(a[0])), jnp.ones(2), (i,)) * 2,
+        floats(3),
+        np.int32(4),
+    ),
+    "condition_that_updates_its_own_copy": (
+        lambda x: lax.while_loop(
+            lambda c: lax.dynamic_update_slice(c[1], jnp.zeros(1), (c[0],)).sum() < 100,
+            lambda c: (c[0] + 1, c[1] * 2),
+            (0, x),
+        ),
+        np.ones(40, np.float32),
+    ),
+    "branch_that_updates_a_view_of_what_is_used_later": (
+        lambda x, i: (
+            (c := jnp.sin(x)) + 1,
+            lax.cond(
+                i > 0,
+                lambda: lax.dynamic_update_slice(c.reshape(-1), jnp.ones(2), (i,)),
+                lambda: c.reshape(-1) * 2,
+            ),
+        ),
+        floats(4, 5),
+        np.int32(3),
+    ),
+    "gather_with_the_index_vector_first": (
+        lambda x, i: lax.gather(
+            x,
+            i,
+            lax.GatherDimensionNumbers(offset_dims=(0,), collapsed_slice_dims=(0,), start_index_map=(0,)),
+            (1, 4),
+        ),
+        floats(6, 4),
+        ints(6, 4, 1),
+    ),
+}
+
 GRADIENTS: dict[str, tuple[Any, ...]] = {
     "conv": (jax.grad(squared(lambda k, x: conv()(x, k)), (0, 1)), floats(3, 3, 4, 8), floats(16, 8, 8, 4)),
     "conv_strided": (
@@ -288,6 +346,10 @@ GRADIENTS: dict[str, tuple[Any, ...]] = {
     ),
     "max_pool_overlapping": (jax.grad(squared(max_pool(3, 2, "SAME"))), floats(2, 9, 9, 4)),
     "max_pool_with_ties": (jax.grad(squared(lambda x: max_pool(2, 2, "VALID")(jax.nn.relu(x)))), floats(32, 24, 24, 4)),
+    "max_pool_of_padding": (
+        jax.grad(lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (3,), (1,), "SAME")[1:4].sum()),
+        np.array([1, 2, 3, -np.inf, 5], np.float32),
+    ),
     "mean_pool": (jax.grad(squared(mean_pool)), floats(2, 8, 8, 4)),
     "lstm": (jax.grad(squared(lstm), (1, 2)), floats(5, 4, 8), floats(8, 32), floats(8, 32)),
     "scan": (jax.grad(lambda x: lax.scan(lambda c, a: (jnp.sin(c * a), c), jnp.ones(3), x)[1].sum()), floats(6, 3)),
@@ -310,6 +372,7 @@ PROGRAMS = {
         "control": CONTROL,
         "random": RANDOM,
         "linalg": LINALG,
+        "edges": EDGES,
         "gradients": GRADIENTS,
     }.items()
     for name, row in table.items()
@@ -319,9 +382,11 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernel_computes_what_jax_computes(name: str, chips: Chips) -> None:
     function, *arguments = PROGRAMS[name]
+    before = [np.asarray(argument).tobytes() for argument in arguments]
     with jax.default_matmul_precision("highest"):
         actual = chips(function, *arguments)
         expected = jax.tree.leaves(jax.jit(function)(*arguments))
+    assert before == [np.asarray(argument).tobytes() for argument in arguments]
     assert len(expected) == len(actual)
     for want, got in zip(expected, actual, strict=True):
         assert_same(want, got)
