@@ -190,8 +190,8 @@ def lower(
 
     ``parameters`` says where the parameters are; ``outputs`` names the values that the caller puts into the
     environment before each run, to be written; with ``may_overwrite`` parameters in fixed places are the computation's
-    to change, once it has read them for the last time. What the block returns stays in the arena ranges that ``held`` names,
-    for the caller to release. Raises Unimplemented for an operation without a kernel.
+    to change, once it has read them for the last time. What the block returns stays in the arena ranges that ``held``
+    names, for the caller to release. Raises Unimplemented for an operation without a kernel.
     """
     return _Lowering(computation, parameters, context, captured or {}, outputs, may_overwrite).block()
 
@@ -288,7 +288,7 @@ class _Lowering:
         slot = self._slots[source]
         same_kind = self._computation.uniform[source] == self._computation.uniform[instruction.results[0]]
         own = slot.owner is not None and (slot.owner >= 0 or slot.owner in self._lent)
-        alone = own and self._holders[slot.owner] == 1  # type: ignore[index]
+        alone = own and self._holders[slot.owner] == 1
         plain = slot.array.flags.c_contiguous and slot.array.flags.writeable
         taken = slot.static and not slot.constant and same_kind and alone and plain
         return self._last_use[source] if taken and instruction.operands.count(source) == 1 else -1
