@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from tpuctl.api.errors import Unavailable
 from tpuctl.cli import terminal
@@ -20,21 +20,30 @@ class Detached(Exception):
     """The user has left the job to itself."""
 
 
-def follow(client: Client, job: Job, script_output: TextIO) -> tuple[Job, list[float]]:
-    """Show ``job`` until it has ended; return it as it ended, and the losses it logged.
+class Followed(NamedTuple):
+    """A job as it ended, the losses it logged, and whether Ctrl-C has asked for its end."""
+
+    job: Job
+    losses: list[float]
+    interrupted: bool
+
+
+def follow(client: Client, job: Job, script_output: TextIO) -> Followed:
+    """Show ``job`` until it has ended.
 
     Ctrl-C asks whether to detach (raises Detached), to cancel, or to go on; a second one cancels. A control plane that
     goes away is started again, and the watch taken up where it was; raises ApiError if that does not help.
     """
     follower = _Follower(script_output)
+    interrupted = False
     with ExitStack() as clients:
         while True:
             try:
                 job = _watch(client, job.name, follower)
                 if job.state.ended:
-                    return job, follower.progress.losses
+                    return Followed(job, follower.progress.losses, interrupted)
             except KeyboardInterrupt:
-                _ask(client, job.name)
+                interrupted = _cancelled(client, job.name) or interrupted
                 continue
             terminal.say("The control plane has gone; the job goes on. Looking for it again")
             client = clients.enter_context(connect())
@@ -79,8 +88,8 @@ class _Follower:
                 self.progress.job(event.job)
 
 
-def _ask(client: Client, name: str) -> None:
-    """What Ctrl-C means: without a terminal to ask at, cancel."""
+def _cancelled(client: Client, name: str) -> bool:
+    """Ask what Ctrl-C means, and whether it was to cancel; without a terminal to ask at, it was."""
     if terminal.is_interactive():
         terminal.say("")
         try:
@@ -90,9 +99,10 @@ def _ask(client: Client, name: str) -> None:
         if answer.startswith("d"):
             raise Detached
         if not answer.startswith("c"):
-            return
+            return False
     terminal.say(f"\nCancelling job {name}")
     client.cancel_job(name)
+    return True
 
 
 def _choice(question: str) -> str:

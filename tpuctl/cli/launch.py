@@ -24,15 +24,18 @@ class Launch(NamedTuple):
     accelerator_type: str = "v3-8"
 
 
-def launch(words: Sequence[str]) -> Launch:
+def launch(words: Sequence[str], after_dashes: bool = False) -> Launch:
     """The command that ``words`` mean. Raises Problem if it could not start: nothing is provisioned then."""
     first, arguments = words[0], list(words[1:])
+    if first.startswith("-") and not after_dashes:
+        hint = "tpuctl's own options come first, then MODEL, FILE.py or `-- COMMAND` with its own; see --help"
+        raise Problem(f"no such option: {first}", hint, exit_codes.USAGE)
     if first in MODELS:
         return _model(first, MODELS[first], arguments)
     if first.endswith(".py"):
         return _script(Path(first), arguments)
     if shutil.which(first) is None:
-        raise _unknown(first)
+        raise _unknown(first, after_dashes)
     scripts = (Path(word) for word in arguments[:1] if first.startswith("python") and word.endswith(".py"))
     for script in scripts:
         _check_script(script)
@@ -67,7 +70,9 @@ def _need(packages: Sequence[str], extra: str, why: str) -> None:
         raise Problem(f"{why} {' and '.join(missing)}", f"pip install 'tpuctl[{extra}]'")
 
 
-def _unknown(first: str) -> Problem:
+def _unknown(first: str, after_dashes: bool) -> Problem:
+    if after_dashes:
+        return Problem(f"command not found: {first}", "", exit_codes.NOT_FOUND)
     hint = did_you_mean(first, MODELS) or f"models: {', '.join(MODELS)}; or pass FILE.py, or `-- COMMAND ...`"
     return Problem(f"{first!r} is neither a model, a Python file nor a command", hint, exit_codes.NOT_FOUND)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tpuctl.cli import complete, exit_codes
+from tpuctl.cli.job_words import AFTER_DASHES, RunJob
 from tpuctl.cli.options import Output, Wait, Zone
 from tpuctl.cli.output import Format
 from tpuctl.zoo.catalogue import MODELS
@@ -44,8 +45,9 @@ Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name o
 Keep = Annotated[bool, typer.Option("--keep", help="Keep the slice that was made for the job.")]
 
 
-@app.command("job", context_settings={"ignore_unknown_options": True})
+@app.command("job", cls=RunJob, context_settings={"ignore_unknown_options": True})
 def run_job(
+    context: typer.Context,
     words: Words,
     slice: Slice = None,
     type: Type = None,
@@ -57,8 +59,8 @@ def run_job(
 ) -> None:
     """Run a reference model, a Python file or a command on a slice, and exit as it does.
 
-    Without --slice, a slice is made for the job and deleted after it. Options that are not listed here go to the
-    job; put -- before a command, so that all of its options do.
+    Without --slice, a slice is made for the job and deleted after it. What follows a file or -- COMMAND goes to the
+    job: put tpuctl's own options before it. A model's options may stand anywhere.
     """
     from tpuctl.cli.launch import launch
     from tpuctl.cli.plane import connect
@@ -66,7 +68,7 @@ def run_job(
 
     if slice is not None and (type is not None or keep):
         raise Problem("--slice names a slice that is there; --type and --keep are for one made for the job", "", 2)
-    found = launch(words)
+    found = launch(words, after_dashes=context.meta[AFTER_DASHES])
     from tpuctl.api.jobs import JobRequest
 
     request = JobRequest(
@@ -91,7 +93,7 @@ def _follow(client: Client, job: Job, output: Format) -> int:
     from tpuctl.cli.job_report import final_object, report
 
     try:
-        job, losses = follow(client, job, script_output=sys.stderr if output.is_data else sys.stdout)
+        job, losses, interrupted = follow(client, job, script_output=sys.stderr if output.is_data else sys.stdout)
     except Detached:
         _detached(job, Format.TABLE)
         return exit_codes.DONE
@@ -100,7 +102,7 @@ def _follow(client: Client, job: Job, output: Format) -> int:
         from tpuctl.cli.output import show_data
 
         show_data(final_object(job), output)
-    return exit_code(job)
+    return exit_codes.INTERRUPTED if interrupted and job.state == "CANCELLED" else exit_code(job)
 
 
 def exit_code(job: Job) -> int:

@@ -62,10 +62,24 @@ def test_a_script_runs_with_this_python_and_environment_on_a_slice_of_its_own(tp
     assert "slice" not in body
 
 
-def test_own_options_are_taken_wherever_they_stand(tpuctl, plane, job, script):
-    tpuctl("run", "job", script, "--depth", "3", "--keep", "--type", "v2-8", "--name", "mine")
+def test_what_follows_a_file_is_the_file_s(tpuctl, plane, job, script):
+    own = ["--name", "foo", "-o", "out", "--type", "big", "--keep", "--", "-h"]
+    tpuctl("run", "job", "--slice", "s3", "--name", "mine", script, *own)
     body = request_of(plane)
-    assert body["command"][2:] == ["--depth", "3"]
+    assert body["command"][2:] == own
+    assert (body["slice"], body["name"]) == ("s3", "mine")
+    assert "keepSlice" not in body or not body["keepSlice"]
+
+
+def test_what_follows_a_bare_command_is_the_command_s(tpuctl, plane, job):
+    tpuctl("run", "job", "--slice", "s3", "sh", "-c", "exit 0", "--name", "foo")
+    assert request_of(plane)["command"] == ["sh", "-c", "exit 0", "--name", "foo"]
+
+
+def test_with_a_model_own_options_are_taken_wherever_they_stand(tpuctl, plane, job):
+    tpuctl("run", "job", "mnist", "--keep", "--epochs", "3", "--type", "v2-8", "--name", "mine")
+    body = request_of(plane)
+    assert body["command"][3:] == ["--epochs", "3"]
     assert (body["keepSlice"], body["acceleratorType"], body["name"]) == (True, "v2-8", "mine")
 
 
@@ -122,7 +136,7 @@ def test_a_watch_that_breaks_off_is_taken_up_where_it_was(tpuctl, plane, job, sc
 
 
 def test_json_is_one_object_and_all_that_is_on_stdout(tpuctl, job, script):
-    result = tpuctl("run", "job", script, "-o", "json")
+    result = tpuctl("run", "job", "-o", "json", script)
     assert "hello\n" in result.stderr
     assert json.loads(result.stdout) == {
         "name": "train-1",
@@ -153,14 +167,14 @@ def test_the_job_s_exit_status_is_the_command_line_s(tpuctl, plane, job, script,
 
 
 def test_no_wait_leaves_the_job_to_itself(tpuctl, plane, job, script):
-    result = tpuctl("run", "job", script, "--no-wait", "-o", "name")
+    result = tpuctl("run", "job", "--no-wait", "-o", "name", script)
     assert (result.exit_code, result.stdout) == (0, "train-1\n")
     assert "tpuctl logs train-1 -f" in result.stderr
 
 
 def test_a_kept_slice_is_named_at_the_end(tpuctl, plane, job, script):
     plane.set(f"{JOBS}/train-1", job | {"keepSlice": True})
-    assert "Delete it: tpuctl delete slice train-1" in tpuctl("run", "job", script, "--keep").stderr
+    assert "Delete it: tpuctl delete slice train-1" in tpuctl("run", "job", "--keep", script).stderr
 
 
 @pytest.mark.parametrize(
@@ -170,7 +184,9 @@ def test_a_kept_slice_is_named_at_the_end(tpuctl, plane, job, script):
         (["mnits"], 3, "neither a model, a Python file nor a command", "did you mean 'mnist'?"),
         (["mnist", "--epoch", "3"], 2, "mnist has no option --epoch", "did you mean '--epochs'?"),
         (["--", "python3", "nope.py"], 3, "script not found: nope.py", ""),
-        (["train_me.py", "--slice", "a", "--type", "v3-8"], 2, "--slice names a slice that is there", ""),
+        (["--", "nosuchprog"], 3, "command not found: nosuchprog", ""),
+        (["--epochs", "3", "mnist"], 2, "no such option: --epochs", "tpuctl's own options come first"),
+        (["--slice", "a", "--type", "v3-8", "train_me.py"], 2, "--slice names a slice that is there", ""),
     ],
 )
 def test_what_cannot_start_is_refused_before_anything_is_asked_for(

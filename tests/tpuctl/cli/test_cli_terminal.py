@@ -122,7 +122,7 @@ def test_enter_goes_on_where_it_was(plane, terminal, running_job):
     ]
 
 
-def test_a_second_ctrl_c_cancels(plane, terminal, running_job):
+def test_a_second_ctrl_c_cancels_and_exits_130(plane, terminal, running_job):
     child = terminal("run", "job", "train.py")
     child.expect("5/10")
     child.sendintr()
@@ -133,7 +133,7 @@ def test_a_second_ctrl_c_cancels(plane, terminal, running_job):
     child.expect("Job train-1 was cancelled")
     child.expect(pexpect.EOF)
     child.close()
-    assert child.exitstatus == 143
+    assert child.exitstatus == 130
     assert cancelled(plane)
 
 
