@@ -95,6 +95,8 @@ class BufferTable:
             raise InvalidArgument(f"buffer {number} was deleted or donated, or never made") from None
 
     def add(self, number: int, handle: Handle) -> None:
+        """Name a buffer; one that had its number before is freed."""
+        self.release((number,))
         self._handles[number] = handle
 
     def arguments(self, numbers: Sequence[int], num_cores: int) -> list[list[Handle]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from backend.runtime.connection import Connection
 from backend.runtime.slice import Slice
 
 _log = logging.getLogger(__name__)
+
+_PAUSE_SECONDS = 0.1
 
 
 class Server:
@@ -42,9 +45,17 @@ class Server:
         while True:
             try:
                 sock, _ = listener.accept()
-            except OSError:
-                return
+            except OSError as error:
+                if listener.fileno() < 0:
+                    return
+                _log.warning("cannot accept a client: %s", error.strerror)
+                time.sleep(_PAUSE_SECONDS)
+                continue
             if sock.family == socket.AF_INET:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection = Connection(sock, self._slice, token, self._compiler)
-            threading.Thread(target=connection.serve, name="connection", daemon=True).start()
+            try:
+                threading.Thread(target=connection.serve, name="connection", daemon=True).start()
+            except RuntimeError as error:
+                _log.warning("cannot serve a client: %s", error)
+                sock.close()

@@ -21,14 +21,18 @@ def sweep(store: Store, executor: LocalExecutor, home: Home) -> None:
     for directory in _directories(home):
         if directory not in known:
             log.warning("ending an orphan", extra={"directory": str(directory)})
-            _end(executor, directory)
-            executor.end_leftovers(directory)
-            executor.remove(directory)
+            try:
+                _end(executor, directory)
+                executor.end_leftovers(directory)
+                executor.remove(directory)
+            except OSError as error:
+                log.warning("an orphan stays: %s", error.strerror, extra={"directory": str(directory)})
 
 
 def _directories(home: Home) -> list[Path]:
     parents = (home.slice("-").parent, home.job("-").parent)
-    return [child for parent in parents if parent.is_dir() for child in parent.iterdir() if child.is_dir()]
+    children = (child for parent in parents if parent.is_dir() for child in parent.iterdir())
+    return [child for child in children if child.is_dir() and not child.is_symlink()]
 
 
 def _end(executor: LocalExecutor, directory: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -225,6 +226,21 @@ def test_an_orphan_runtime_is_ended_at_the_next_start(plane: ControlPlane, wait_
     assert not directory.exists()
     assert not plane.executor.is_alive(directory)
     second.end()
+
+
+def test_what_is_not_ours_among_the_slices_does_not_stop_the_start(plane: ControlPlane, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "precious").touch()
+    slices = plane.home.slice("-").parent
+    slices.mkdir(exist_ok=True)
+    (slices / "link").symlink_to(elsewhere)
+    (slices / "file").touch()
+    plane._loop.end()
+    second = ControlPlane(plane.home, plane.executor)
+    second.start()
+    second.end()
+    assert (elsewhere / "precious").exists()
 
 
 def test_trouble_with_one_slice_is_shown_and_does_not_stop_the_others(
