@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tpuctl.cli import complete
 from tpuctl.cli.options import Wait, Yes, Zone
+
+if TYPE_CHECKING:
+    from tpuctl.client import Client
 
 app = typer.Typer(help="Delete a slice.", no_args_is_help=True)
 
@@ -24,7 +27,9 @@ def delete_slice(names: Names, zone: Zone = None, wait: Wait = True, yes: Yes = 
     with connect() as client:
         for name in names:
             node = client.get_node(name, zone)
+            jobs = _jobs_on(client, name, zone)
             question = f"Delete slice {name} ({node.accelerator_type}) and all that is in its HBM?"
+            question += "".join(f" Job {job} is running on it and will be ended." for job in jobs)
             if not yes and terminal.is_interactive() and not typer.confirm(question, err=True):
                 continue
             operation = client.delete_node(name, zone)
@@ -33,3 +38,13 @@ def delete_slice(names: Names, zone: Zone = None, wait: Wait = True, yes: Yes = 
                     client.wait(operation)
             else:
                 terminal.say(f"Slice {name} is being deleted")
+            for job in jobs:
+                terminal.say(f"Job {job}, which was running on it, {'was' if wait else 'will be'} ended")
+
+
+def _jobs_on(client: Client, name: str, zone: str | None) -> list[str]:
+    """Names of the jobs that run on a slice."""
+    from tpuctl.api.names import default_zone
+
+    place = (zone or default_zone(), name)
+    return [job.name for job in client.list_jobs() if (job.zone, job.slice) == place and not job.state.ended]

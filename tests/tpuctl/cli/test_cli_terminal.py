@@ -137,10 +137,11 @@ def test_a_second_ctrl_c_cancels_and_exits_130(plane, terminal, running_job):
     assert cancelled(plane)
 
 
-def test_delete_asks_first(plane, terminal):
+def test_delete_asks_first_and_names_the_job_that_it_would_end(plane, terminal):
     plane.add_node("demo")
+    plane.add_job("train-1", slice="demo", state="RUNNING", exitCode=None)
     child = terminal("delete", "slice", "demo")
-    child.expect_exact("Delete slice demo (v3-8) and all that is in its HBM?")
+    child.expect_exact("Delete slice demo (v3-8) and all that is in its HBM? Job train-1 is running on it and will be")
     child.sendline("n")
     child.expect(pexpect.EOF)
     assert "DELETE" not in {request[0] for request in plane.requests}
@@ -148,6 +149,7 @@ def test_delete_asks_first(plane, terminal):
 
 def test_ctrl_c_elsewhere_is_one_line_and_130(plane, terminal):
     plane.add_node("demo")
+    plane.set(JOBS, {"jobs": []})
     child = terminal("delete", "slice", "demo")
     child.expect_exact("[y/N]")
     interrupt(child)

@@ -17,6 +17,7 @@ def operations(plane):
     plane.set(f"{NODES}/demo", running, "DELETE")
     plane.set(f"/v2/{OPERATION}", running | {"done": True})
     plane.add_node("demo")
+    plane.set("/tpuctl/v1/projects/local/jobs", {"jobs": []})
 
 
 def bodies(plane, method):
@@ -61,6 +62,18 @@ def test_delete_slice_deletes_and_waits(tpuctl, plane):
     assert result.exit_code == 0
     assert "Slice demo is deleted" in result.stderr
     assert bodies(plane, "DELETE") == [(f"{NODES}/demo", None)]
+
+
+def test_delete_slice_says_which_job_it_has_ended(tpuctl, plane):
+    plane.add_job("train-1", slice="demo", state="RUNNING", exitCode=None)
+    plane.add_job("train-2", slice="other", state="RUNNING", exitCode=None)
+    plane.add_job("train-3", slice="demo", zone="us-central1-a", state="RUNNING", exitCode=None)
+    plane.add_job("train-4", slice="demo", state="SUCCEEDED")
+    result = tpuctl("delete", "slice", "demo", "--yes")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "Job train-1, which was running on it, was ended" in result.stderr
+    assert result.stderr.count("Job ") == 1
+    assert "train-1, which was running on it, will be ended" in tpuctl("delete", "slice", "demo", "--no-wait").stderr
 
 
 def test_a_failed_operation_is_an_error_with_its_own_code(tpuctl, plane):
