@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import importlib.util
 import shutil
 import sys
@@ -43,12 +45,24 @@ def launch(words: Sequence[str], after_dashes: bool = False) -> Launch:
 
 
 def _model(name: str, model: Model, arguments: list[str]) -> Launch:
-    for option in (argument.partition("=")[0] for argument in arguments if argument.startswith("-")):
-        if option not in model.options:
-            nearest = did_you_mean(option, model.options) or f"it takes {', '.join(model.options)}"
-            raise Problem(f"{name} has no option {option}", nearest, exit_codes.USAGE)
+    _check_options(name, model, arguments)
     _need(model.packages, "train", f"{name} needs")
     return Launch([sys.executable, "-m", model.module, *arguments], name, model.accelerator_type)
+
+
+def _check_options(name: str, model: Model, arguments: list[str]) -> None:
+    """Read a model's options as its script will. Raises Problem."""
+    parser: argparse.ArgumentParser = importlib.import_module(model.options_module).parser()
+    parser.exit_on_error = False
+    try:
+        unknown = parser.parse_known_args(arguments)[1]
+    except argparse.ArgumentError as error:
+        hint = f"see `tpuctl run job -- {name} --help`"
+        raise Problem(f"{name}: {error.argument_name}: {error.message}", hint, exit_codes.USAGE) from None
+    if unknown:
+        option = unknown[0].partition("=")[0]
+        nearest = did_you_mean(option, model.options) or f"it takes {', '.join(model.options)}"
+        raise Problem(f"{name} has no option {option}", nearest, exit_codes.USAGE)
 
 
 def _script(script: Path, arguments: list[str]) -> Launch:

@@ -8,12 +8,14 @@ from typing import NamedTuple
 class Model(NamedTuple):
     """One reference model: its module is run with ``python -m``.
 
-    ``options`` are those its script understands; ``packages`` are those it imports.
+    ``options`` are those its script understands, and ``options_module`` the light module whose ``parser()`` reads them;
+    ``packages`` are those it imports.
     """
 
     module: str
     summary: str
     accelerator_type: str
+    options_module: str
     options: tuple[str, ...]
     packages: tuple[str, ...]
 
@@ -23,6 +25,7 @@ MODELS = {
         module="tpuctl.zoo.mnist",
         summary="handwritten digits: a small convolutional network",
         accelerator_type="v3-8",
+        options_module="tpuctl.zoo.mnist_options",
         options=("--epochs", "--batch-size", "--data", "--help"),
         packages=("jax", "keras", "matplotlib", "mlxtend", "h5py"),
     ),

@@ -5,7 +5,6 @@ tpuctl run job mnist --epochs 10
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from pathlib import Path
@@ -16,23 +15,8 @@ import jax
 import keras
 from keras import layers
 
-from tpuctl.zoo import mnist_data
+from tpuctl.zoo import mnist_data, mnist_options
 from tpuctl.zoo.callback import JobMetrics
-
-
-def positive(text: str) -> int:
-    """An option's value that counts something."""
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{number} is less than 1")
-    return number
-
-
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser("mnist", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--epochs", type=positive, default=6, help="times through the training digits (6)")
-    parser.add_argument("--batch-size", type=positive, help="over all cores (1024; 256 on the small sample)")
-    parser.add_argument("--data", type=Path, help="folder with mnist.npz or the four MNIST IDX files")
-    return parser.parse_args()
 
 
 def build_model() -> keras.Model:
@@ -52,7 +36,7 @@ def build_model() -> keras.Model:
 
 
 def main() -> None:
-    options = arguments()
+    options = mnist_options.parser().parse_args()
     devices = jax.devices()
     print(f"Found {len(devices)} x {devices[0].device_kind} at {os.environ.get('TPUCTL_SLICE', 'this host')}:")
     print("  " + "\n  ".join(map(repr, devices)))
@@ -67,7 +51,8 @@ def main() -> None:
     model.summary()
     model.compile(keras.optimizers.Adam(2e-3), "sparse_categorical_crossentropy", metrics=["accuracy"])
 
-    batch_size = options.batch_size or (1024 if len(digits.train_labels) > 5_000 else 256)
+    is_sample = len(digits.train_labels) <= mnist_data.SAMPLE_TRAIN
+    batch_size = options.batch_size or (mnist_options.SAMPLE_BATCH_SIZE if is_sample else mnist_options.BATCH_SIZE)
     mnist_data.check_batch_size(batch_size, len(digits.train_labels), len(devices))
     test_batch_size = mnist_data.even_batch_size(len(digits.test_labels), batch_size, len(devices))
     history = model.fit(
