@@ -188,6 +188,8 @@ class Connection:
         reply: Message
         try:
             program = self._slice.machine.compile(message.module, message.options)
+            if session.ended:
+                return
             session.load(message.executable, program)
             reply = describe(message.request, program)
         except TpuError as error:

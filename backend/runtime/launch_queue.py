@@ -87,6 +87,12 @@ class LaunchQueue:
             entry.outbox.flush()
 
 
+def _without_frames(error: TpuError) -> TpuError:
+    """The error that clients hear of; the frames it came through would keep a launch's arguments alive."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
+
+
 def _do(entry: _Entry) -> None:
     """Do an operation and report it. A client's program that fails must not end the slice."""
     operation, session, outbox = entry.operation, entry.session, entry.outbox
@@ -94,7 +100,7 @@ def _do(entry: _Entry) -> None:
     try:
         reply = session.perform(operation)
     except TpuError as error:
-        failure = error
+        failure = _without_frames(error)
     except MemoryError:
         failure = ResourceExhausted("the host has no memory left for this operation")
     except Exception as error:  # noqa: BLE001 the outermost boundary of what a client's program can do

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,12 @@ def test_a_buffer_takes_hbm_until_it_is_released(driver) -> None:
     assert driver.memory(2) == 16
     driver.link.send(Release([1]))
     assert driver.memory(2) == 0
+
+
+def test_a_number_used_again_frees_the_buffer_that_had_it(driver) -> None:
+    for _ in range(4):
+        driver.put(7, ONES, core=2)
+    assert driver.memory(2) == 16
 
 
 def test_a_program_makes_buffers_that_the_next_one_takes(driver) -> None:
@@ -193,3 +201,16 @@ def test_wrong_numbers_of_arguments_cores_and_executables_are_refused(driver) ->
     assert "2 buffers" in driver.wait(driver.execute(1, [1, 1], 2)).message
     assert "not loaded" in driver.wait(driver.execute(9, [1], 3)).message
     assert "core 99" in driver.wait(driver.put(4, ONES, core=99)).message
+
+
+def test_arguments_of_a_failed_launch_are_free_without_a_garbage_collection(running, driver) -> None:
+    driver.compile(1, "fail")
+    driver.put(1, ONES)
+    gc.disable()
+    try:
+        driver.wait(driver.execute(1, [1], 2))
+        driver.link.send(Release([1]))
+        driver.memory()
+        assert len(running.machine.recycled) == 1
+    finally:
+        gc.enable()

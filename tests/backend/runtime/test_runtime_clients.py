@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import threading
 
 import numpy as np
 import pytest
 
+from backend.compiler.program import Program
 from backend.errors import FailedPrecondition, TpuError, Unavailable
 from backend.link.addresses import connect as open_socket
 from backend.link.client import Connection, status
 from backend.link.framing import frame
-from backend.link.messages import VERSION, Execute, Hello, Put, Stage
+from backend.link.messages import VERSION, Compile, Execute, Hello, Put, Stage
 
 ONES = np.ones(4, "float32")
 
@@ -157,3 +159,23 @@ def test_a_runtime_that_says_nothing_is_unavailable_after_the_timeout(tmp_path) 
         silent.listen()
         with pytest.raises(Unavailable, match="does not answer"):
             status(tmp_path, timeout=0.2)
+
+
+def test_what_a_client_that_has_gone_was_compiling_is_not_loaded(running, connect, monkeypatch) -> None:
+    compile_, entered, loaded = running.machine.compile, threading.Event(), []
+
+    def slow(module: bytes, options: bytes) -> Program:
+        entered.set()
+        assert running.gate.wait(10)
+        return compile_(module, options)
+
+    monkeypatch.setattr(running.machine, "compile", slow)
+    monkeypatch.setattr(running.machine, "load", loaded.append)
+    driver = connect()
+    driver.link.send(Compile(1, 1, b"add1", b""))
+    assert entered.wait(5)
+    driver.link.close()
+    running.wait_until(lambda: running.chips.occupancy.holder is None)
+    running.gate.set()
+    connect().compile(1, "no such recipe")
+    assert loaded == []
