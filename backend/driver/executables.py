@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -33,7 +32,8 @@ class Executable:
         self.result_types = [(tuple(result.shape), DTYPES[result.dtype]) for result in compiled.results]
         self.donated = frozenset(compiled.donated)
         self._handles = 0
-        self._kept: list[Any] = []
+        self.kept = lasting.Kept()
+        """What C++ may point at until the last handle is destroyed."""
 
     def new_handle(self) -> int:
         self._handles += 1
@@ -52,33 +52,27 @@ class Executable:
             except Unavailable:
                 return  # with the slice gone, nothing is loaded any more
 
-    def array(self, kind: Any, values: Sequence[Any]) -> tuple[int, int]:
-        """Address and length of a C array that lives as long as the executable."""
-        buffer = (kind * max(1, len(values)))(*values)
-        self._kept.append(buffer)
-        return ctypes.addressof(buffer), len(values)
-
     @cached_property
     def device_handles(self) -> tuple[int, int]:
-        return self.array(ctypes.c_void_p, [device.handle for device in self.devices])
+        return self.kept.array(ctypes.c_void_p, [device.handle for device in self.devices])
 
     @cached_property
     def logical_ids(self) -> tuple[int, int]:
         """Pairs of replica and partition, one a device."""
         partitions = self.compiled.num_partitions
         flat = [number for index in range(len(self.devices)) for number in divmod(index, partitions)]
-        return self.array(ctypes.c_int32, flat)[0], len(self.devices)
+        return self.kept.array(ctypes.c_int32, flat)[0], len(self.devices)
 
     @cached_property
     def output_types(self) -> tuple[int, int]:
-        return self.array(ctypes.c_int32, [TYPE_NUMBERS[dtype] for _, dtype in self.result_types])
+        return self.kept.array(ctypes.c_int32, [TYPE_NUMBERS[dtype] for _, dtype in self.result_types])
 
     @cached_property
     def output_dims(self) -> tuple[int, int]:
         """Addresses of all dimensions in a row, and of how many each output has."""
         dims = [dim for shape, _ in self.result_types for dim in shape]
         ranks = [len(shape) for shape, _ in self.result_types]
-        return self.array(ctypes.c_int64, dims)[0], self.array(ctypes.c_size_t, ranks)[0]
+        return self.kept.array(ctypes.c_int64, dims)[0], self.kept.array(ctypes.c_size_t, ranks)[0]
 
     @cached_property
     def output_memory_kinds(self) -> tuple[int, int]:
@@ -90,7 +84,9 @@ class Executable:
 
     def _memory_kinds(self, count: int) -> tuple[int, int]:
         address, size = lasting.text("device")
-        return self.array(ctypes.c_void_p, [address] * count)[0], self.array(ctypes.c_size_t, [size] * count)[0]
+        return self.kept.array(ctypes.c_void_p, [address] * count)[0], self.kept.array(ctypes.c_size_t, [size] * count)[
+            0
+        ]
 
     @cached_property
     def device_assignment(self) -> bytes:
@@ -105,7 +101,7 @@ class Executable:
 
     @cached_property
     def cost(self) -> tuple[int, int]:
-        return lasting.named_values(
+        return self.kept.named_values(
             {
                 "flops": self.compiled.flops,
                 "transcendentals": self.compiled.transcendentals,
@@ -174,21 +170,24 @@ def _logical_ids(args: Any) -> None:
 
 @slot("PJRT_LoadedExecutable_GetDeviceAssignment")
 def _device_assignment(args: Any) -> None:
-    text = lasting.text(handles.resolve(args.executable).device_assignment)
+    executable = handles.resolve(args.executable)
+    text = executable.kept.text(executable.device_assignment)
     args.serialized_bytes, args.serialized_bytes_size = text
     args.serialized_device_assignment, args.serialized_device_assignment_deleter = text[0], NOTHING
 
 
 @slot("PJRT_Executable_GetCompileOptions")
 def _compile_options(args: Any) -> None:
-    text = lasting.text(handles.resolve(args.executable).options)
+    executable = handles.resolve(args.executable)
+    text = executable.kept.text(executable.options)
     args.serialized_bytes, args.serialized_bytes_size = text
     args.serialized_compile_options, args.serialized_compile_options_deleter = text[0], NOTHING
 
 
 @slot("PJRT_Executable_Name")
 def _name(args: Any) -> None:
-    args.executable_name, args.executable_name_size = lasting.text(handles.resolve(args.executable).compiled.name)
+    executable = handles.resolve(args.executable)
+    args.executable_name, args.executable_name_size = executable.kept.text(executable.compiled.name)
 
 
 @slot("PJRT_Executable_NumReplicas")
@@ -214,7 +213,8 @@ def _code_size(args: Any) -> None:
 @slot("PJRT_Executable_Fingerprint")
 @slot("PJRT_LoadedExecutable_Fingerprint")
 def _fingerprint(args: Any) -> None:
-    text = lasting.text(handles.resolve(args.executable).fingerprint)
+    executable = handles.resolve(args.executable)
+    text = executable.kept.text(executable.fingerprint)
     args.executable_fingerprint, args.executable_fingerprint_size = text
 
 

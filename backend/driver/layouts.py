@@ -39,11 +39,11 @@ def _buffer_layout(args: Any) -> None:
 def _output_layouts(args: Any) -> None:
     executable = handles.resolve(args.executable)
     layouts = [handles.new(Layout(len(result.shape))) for result in executable.compiled.results]
-    args.layouts, args.num_outputs = executable.array(ctypes.c_void_p, layouts)
+    args.layouts, args.num_outputs = executable.kept.array(ctypes.c_void_p, layouts)
 
 
 @slot("PJRT_Layouts_PJRT_Executable_GetParameterLayouts")
 def _parameter_layouts(args: Any) -> None:
     executable = handles.resolve(args.executable)
     layouts = [handles.new(Layout(len(parameter.shape))) for parameter in executable.compiled.parameters]
-    args.layouts, args.num_parameters = executable.array(ctypes.c_void_p, layouts)
+    args.layouts, args.num_parameters = executable.kept.array(ctypes.c_void_p, layouts)

@@ -11,6 +11,7 @@ import itertools
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ from backend.link.messages import (
     CoreMemory,
     Done,
     Failed,
+    Failure,
     Fetch,
     Fetched,
     MemoryStats,
@@ -48,6 +50,7 @@ _PATIENCE_SECONDS = 0.002
 _GLANCE_SECONDS = 0.001
 _FOREVER = 3600.0
 _LEAVING_SECONDS = 5.0
+_FAILURES_KEPT = 10_000
 
 
 Continuation = Callable[[TpuError | None], None]
@@ -69,7 +72,6 @@ class Session:
     def __init__(self, connection: Connection) -> None:
         self.welcome = connection.welcome
         self.done = 0
-        self.failures: dict[int, TpuError] = {}
         self._connection = connection
         self._broken: Unavailable | None = None
         self._closed = False
@@ -77,7 +79,8 @@ class Session:
         self._requests = itertools.count(1)
         self._answers: dict[int, Answer] = {}
         self._landings: dict[int, _Landing] = {}
-        self._released: list[int] = []
+        self._failures: dict[int, Failure] = {}
+        self._released: deque[int] = deque()
         self._sent = 0
         self._order = threading.Lock()
         self._turn = threading.Condition()
@@ -119,7 +122,9 @@ class Session:
         """
         position = 0
         while size - position > PIECE_BYTES:
-            self._send(Stage(buffer, size, self._package(address + position, PIECE_BYTES)))
+            piece = self._package(address + position, PIECE_BYTES)
+            with self._order:
+                self._send(Stage(buffer, size, piece))
             position += PIECE_BYTES
         data = self._package(address + position, size - position)
         return self.submit(lambda sequence: make(sequence, data))
@@ -163,7 +168,7 @@ class Session:
     def close(self) -> None:
         """Give the chips back.
 
-        The collector is waited for: a thread that is inside a C++ callback when the interpreter ends aborts the process.
+        The collector is waited for: a thread inside a C++ callback when the interpreter ends aborts the process.
         """
         self._closed = True
         self._connection.shut()
@@ -188,10 +193,15 @@ class Session:
         return self.wait(self._sent, timeout)
 
     def error(self, sequence: int) -> TpuError | None:
-        """Why an operation failed, or None."""
+        """Why an operation failed, or None.
+
+        Only the latest 10,000 failures are known. What older ones should have made still has its error on the slice,
+        and says it to whoever reads it.
+        """
         if self.done < sequence and self._broken is not None:
             return self._broken
-        return self.failures.get(sequence)
+        failure = self._failures.get(sequence)
+        return None if failure is None else error_from_code(failure.code, failure.message)
 
     def when_done(self, sequence: int, callback: Continuation) -> None:
         """Call back, with its error, some time after an operation is done: when somebody reads anyway."""
@@ -213,6 +223,7 @@ class Session:
     # The other side of it
 
     def _send(self, message: Message) -> None:
+        """With ``_order`` held: what was released before a message must be free when the slice comes to it."""
         if self._broken is not None:
             raise self._broken
         released = self._take_released()
@@ -223,10 +234,9 @@ class Session:
             raise
 
     def _take_released(self) -> list[Release]:
-        if not self._released:
-            return []
-        released, self._released = self._released, []
-        return [Release(released)]
+        """All that is released so far, with ``_order`` held; other threads may release more meanwhile."""
+        released = [self._released.popleft() for _ in range(len(self._released))]
+        return [Release(released)] if released else []
 
     def _ask(self, make: Callable[[int], Message]) -> Answer:
         request = next(self._requests)
@@ -306,8 +316,10 @@ class Session:
         match reply:
             case Done(through=through, failures=failures):
                 for failure in failures:
-                    self.failures[failure.sequence] = error_from_code(failure.code, failure.message)
+                    self._failures[failure.sequence] = failure
                     self._give_up_landing(failure.sequence)
+                while len(self._failures) > _FAILURES_KEPT:
+                    del self._failures[next(iter(self._failures))]
                 self.done = through
             case Fetched(sequence=sequence, data=data):
                 self._land(self._landings.pop(sequence), data)
