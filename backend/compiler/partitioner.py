@@ -3,7 +3,9 @@
 All that is private to a jaxlib version lives here. jaxlib's CPU client is asked to compile the global module with only
 the partitioning passes enabled and to dump the module after them; the dump is the per-core program. What XLA would do
 next, generate code for the host, is of no use, takes most of the time, and ends the process for some programs. So each
-request is served by a forked child, which is killed as soon as the dump is complete.
+request is served by a forked child, which is killed as soon as the dump is complete, when its time is up, or when
+nobody waits for it any more. The dump's folder has the process's pid in its name: the next partitioner removes those
+that a killed one has left.
 
 Requests on stdin: number of partitions, two lengths, module bytecode, CompileOptionsProto. Replies on stdout: status,
 length, HloModuleProto or error. Ends when stdin does.
@@ -11,7 +13,11 @@ length, HloModuleProto or error. Ends when stdin does.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
+import re
+import select
 import shutil
 import signal
 import struct
@@ -32,26 +38,52 @@ _PASSES = "shardy-xla,spmd-partitioning"
 _DUMP = "*after_spmd-partitioning*.hlo.pb"
 _NEXT_DUMP = "*after_optimizations*"
 _POLL_SECONDS = 0.002
+_LIMIT_SECONDS = 3600.0
+"""Far more than the largest programs take; what takes longer hangs."""
+_PR_SET_PDEATHSIG = 1
+_FOLDER = "tpuctl-partition-"
 _FIRST_WITH_MATERIALIZATION_OPTION = 430
 
 
 def serve(requests: BinaryIO, replies: BinaryIO) -> None:
     """Answer requests until the stream ends."""
+    remove_leftovers(_memory_folder())
     while header := requests.read(REQUEST.size):
         partitions, module_length, options_length = REQUEST.unpack(header)
         module, options = requests.read(module_length), requests.read(options_length)
-        status, payload = _partition(module, options, partitions)
+        status, payload = _partition(module, options, partitions, requests.fileno())
         replies.write(REPLY.pack(status, len(payload)) + payload)
         replies.flush()
 
 
-def _partition(module: bytes, options: bytes, partitions: int) -> tuple[int, bytes]:
-    folder = Path(tempfile.mkdtemp(prefix="tpuctl-partition-", dir=_memory_folder()))
+def remove_leftovers(memory: Path) -> None:
+    """Remove the folders of partitioners that were killed."""
+    for folder in memory.glob(f"{_FOLDER}*"):
+        owner = re.match(rf"{_FOLDER}(\d+)-", folder.name)
+        if owner is not None and not _is_alive(int(owner[1])):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return True
+
+
+def _partition(module: bytes, options: bytes, partitions: int, caller: int) -> tuple[int, bytes]:
+    folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-", dir=_memory_folder()))
     try:
         child = os.fork()
         if child == 0:
             _compile_and_exit(module, options, partitions, folder)
-        _wait_for_dump(child, folder)
+        try:
+            wait_for_dump(child, folder, caller)
+        except TimeoutError as error:
+            return FAILED, str(error).encode()
         dumps = sorted(folder.glob(_DUMP))
         if dumps:
             return DONE, _hlo_module(dumps[0].read_bytes())
@@ -61,12 +93,14 @@ def _partition(module: bytes, options: bytes, partitions: int) -> tuple[int, byt
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _memory_folder() -> str | None:
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108  (the folder's own name is random)
+def _memory_folder() -> Path:
+    shared = "/dev/shm"  # noqa: S108  (the names of folders in it are random)
+    return Path(shared if os.access(shared, os.W_OK) else tempfile.gettempdir())
 
 
 def _compile_and_exit(module: bytes, options: bytes, partitions: int, folder: Path) -> None:
     """The child: never returns."""
+    _die_with_parent()
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 2)  # XLA reports its crashes there; the parent tells what matters
     try:
@@ -79,15 +113,27 @@ def _compile_and_exit(module: bytes, options: bytes, partitions: int, folder: Pa
         os._exit(0)
 
 
-def _wait_for_dump(child: int, folder: Path) -> None:
-    """Until the pass after the partitioner has begun (so its dump is complete) or the child has ended."""
-    while True:
-        done, _ = os.waitpid(child, os.WNOHANG)
-        if done:
-            return
-        if any(folder.glob(_NEXT_DUMP)):
+def _die_with_parent() -> None:
+    """Let the kernel kill this process when the partitioner is killed."""
+    with contextlib.suppress(AttributeError):  # only Linux has it
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def wait_for_dump(child: int, folder: Path, caller: int, limit_seconds: float = _LIMIT_SECONDS) -> None:
+    """Until the pass after the partitioner has begun (so its dump is complete) or the child has ended.
+
+    Raises TimeoutError when its time is up; returns when the other end of ``caller``, a pipe, is closed.
+    """
+    hangup = select.poll()
+    hangup.register(caller, 0)
+    deadline = time.monotonic() + limit_seconds
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        is_late = time.monotonic() > deadline
+        if is_late or any(folder.glob(_NEXT_DUMP)) or hangup.poll(0):
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
+            if is_late:
+                raise TimeoutError(f"the partitioner was not done after {limit_seconds:g} s and was ended")
             return
         time.sleep(_POLL_SECONDS)
 
