@@ -17,6 +17,7 @@ import httpx
 import numpy as np
 import numpy.typing as npt
 import platformdirs
+from numpy.lib.stride_tricks import sliding_window_view
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
@@ -26,6 +27,7 @@ IDX_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-
 CONNECT_SECONDS = 3.0
 SAMPLE_TRAIN = 4_000
 SHUFFLE_SEED = 0
+MAX_SHIFT = 1
 
 Pixels = npt.NDArray[np.uint8]
 Images = npt.NDArray[np.float32]
@@ -55,21 +57,32 @@ def load(directory: Path | None) -> Digits:
         try:
             download(cached)
         except httpx.HTTPError as error:
-            reason = f"no download: {type(error).__name__}"
-            return read_sample(reason)
+            return read_sample(f"{_why_no_download(error)}; --data DIR for your own")
     return read_npz(cached)
 
 
 def batches(
-    images: Images, labels: Labels, batch_size: int, seed: int = SHUFFLE_SEED
+    images: Images, labels: Labels, batch_size: int, seed: int = SHUFFLE_SEED, max_shift: int = MAX_SHIFT
 ) -> Iterator[tuple[Images, Labels]]:
-    """Shuffled full batches without end: every batch has one shape, so the step is compiled once."""
+    """Shuffled full batches without end: every batch has one shape, so the step is compiled once.
+
+    Each digit is moved by up to ``max_shift`` pixels up or down and left or right, anew in every batch.
+    """
     random = np.random.default_rng(seed)
     while True:
         order = random.permutation(len(images))
         for start in range(0, len(images) - batch_size + 1, batch_size):
             chosen = order[start : start + batch_size]
-            yield images[chosen], labels[chosen]
+            down, right = random.integers(-max_shift, max_shift + 1, (2, batch_size))
+            yield shifted(images[chosen], down, right), labels[chosen]
+
+
+def shifted(images: Images, down: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> Images:
+    """Images (n, h, w, 1), each moved by its own number of pixels (n,); what moves in is black."""
+    margin = int(max(abs(down).max(), abs(right).max()))
+    padded = np.pad(images, ((0, 0), (margin, margin), (margin, margin), (0, 0)))
+    windows = sliding_window_view(padded, images.shape[1:3], axis=(1, 2))  # (n, y, x, 1, h, w)
+    return windows[np.arange(len(images)), margin - down, margin - right].transpose(0, 2, 3, 1)
 
 
 def check_batch_size(batch_size: int, examples: int, cores: int) -> None:
@@ -177,6 +190,12 @@ def download(path: Path, url: str = URL, sha256: str = SHA256) -> None:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _why_no_download(error: httpx.HTTPError) -> str:
+    if isinstance(error, httpx.HTTPStatusError):
+        return f"no download: HTTP status {error.response.status_code}"
+    return "offline" if isinstance(error, httpx.TransportError) else f"no download: {error}"
 
 
 def _idx_path(directory: Path, name: str) -> Path:

