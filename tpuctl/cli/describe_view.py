@@ -13,6 +13,7 @@ from tpuctl.cli import training
 from tpuctl.cli.bars import bar, share
 from tpuctl.cli.chip_picture import chip_picture
 from tpuctl.cli.curve import curve
+from tpuctl.cli.losses import loss_curve
 from tpuctl.cli.output import STATE_COLOURS
 from tpuctl.cli.units import UNKNOWN, bytes_text, seconds_text, share_text
 
@@ -77,8 +78,8 @@ def job_view(job: dict[str, Any], wide: bool = False) -> RenderableType:
             "Started": job.get("startTime") or UNKNOWN,
             "Ended": job.get("endTime") or UNKNOWN,
         }
-    losses = [scalars["loss"] for scalars in map(training.scalars, rows) if "loss" in scalars]
-    plot = curve(losses, title="loss")
+    x_label, points = loss_curve(rows)
+    plot = curve(points, title="loss", x_label=x_label)
     return Group(_fields(fields), *([""] if plot else []), *(Text(line, style="cyan") for line in plot))
 
 

@@ -12,6 +12,8 @@ from tpuctl.cli.job_progress import JobProgress
 from tpuctl.cli.plane import connect
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tpuctl.api.jobs import Job, JobEvent
     from tpuctl.client import Client
 
@@ -21,10 +23,10 @@ class Detached(Exception):
 
 
 class Followed(NamedTuple):
-    """A job as it ended, the losses it logged, and whether Ctrl-C has asked for its end."""
+    """A job as it ended, the rows of metrics it logged, and whether Ctrl-C has asked for its end."""
 
     job: Job
-    losses: list[float]
+    rows: list[Mapping[str, float]]
     interrupted: bool
 
 
@@ -41,7 +43,7 @@ def follow(client: Client, job: Job, script_output: TextIO) -> Followed:
             try:
                 job = _watch(client, job.name, follower)
                 if job.state.ended:
-                    return Followed(job, follower.progress.losses, interrupted)
+                    return Followed(job, follower.progress.rows, interrupted)
             except KeyboardInterrupt:
                 interrupted = _cancelled(client, job.name) or interrupted
                 continue

@@ -30,16 +30,15 @@ RECENT_ROWS = 2
 
 
 class JobProgress:
-    """A region below the script's output. Use it as a context; ``losses`` holds the losses seen so far."""
+    """A region below the script's output. Use it as a context; ``rows`` holds the metrics seen so far."""
 
     def __init__(self) -> None:
-        self.losses: list[float] = []
+        self.rows: list[Mapping[str, float]] = []
         self._console = terminal.stderr()
         self._live: Live | None = None
         self._shown: RenderableType | None = None
         self._doing = ""
         self._doing_since = time.monotonic()
-        self._rows: list[Mapping[str, float]] = []
         self._line_open = False
         self._running = False
         self._logged_at = 0.0
@@ -62,7 +61,7 @@ class JobProgress:
     def doing(self, message: str) -> None:
         """The control plane says what it does for the job; what it did before is done."""
         self._finish_step()
-        if self._rows:
+        if self.rows:
             return
         message = message[:1].upper() + message[1:]
         self._doing, self._doing_since = message, time.monotonic()
@@ -80,10 +79,8 @@ class JobProgress:
             return
         self._logged_at = row.get("time", self._logged_at)
         values = training.scalars(row)
-        if "loss" in values and math.isfinite(values["loss"]):
-            self.losses.append(values["loss"])
-        self._rows = [*self._rows[-RECENT_ROWS + 1 :], row]
-        self._show(_bars(row, values, training.host_step_seconds(self._rows)))
+        self.rows.append(row)
+        self._show(_bars(row, values, training.host_step_seconds(self.rows[-RECENT_ROWS:])))
 
     def _finish_step(self) -> None:
         if not self._doing:

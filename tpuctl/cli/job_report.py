@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tpuctl.cli import terminal, training
 from tpuctl.cli.curve import curve
+from tpuctl.cli.losses import loss_curve
 from tpuctl.cli.units import seconds_text
 from tpuctl.metrics import POSITION
 
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
 MAX_CURVE_COLUMNS = 72
 
 
-def report(job: Job, losses: Sequence[float]) -> None:
+def report(job: Job, rows: Sequence[Mapping[str, float]]) -> None:
     """Draw the loss, and say how the job ended and where its artifacts are; on stderr."""
     from rich.text import Text
 
     console = terminal.stderr()
     width = min(MAX_CURVE_COLUMNS, max(console.width - 16, 20))
-    plot = curve(losses, width=width, title="loss", x_label=f"{len(losses)} values logged")
+    x_label, points = loss_curve(rows)
+    plot = curve(points, width=width, title="loss", x_label=x_label)
     for line in ["", *plot, ""] if plot else []:
         console.print(Text(line, style="cyan"))
     console.print(_ending(job))

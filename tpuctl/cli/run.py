@@ -93,11 +93,11 @@ def _follow(client: Client, job: Job, output: Format) -> int:
     from tpuctl.cli.job_report import final_object, report
 
     try:
-        job, losses, interrupted = follow(client, job, script_output=sys.stderr if output.is_data else sys.stdout)
+        job, rows, interrupted = follow(client, job, script_output=sys.stderr if output.is_data else sys.stdout)
     except Detached:
         _detached(job, Format.TABLE)
         return exit_codes.DONE
-    report(job, losses)
+    report(job, rows)
     if output.is_data:
         from tpuctl.cli.output import show_data
 

@@ -196,7 +196,7 @@ def job_resource(name: str) -> dict[str, Any]:
         "exitCode": 0,
         "createTime": datetime.now(UTC).isoformat(),
         "metrics": last,
-        "metricsTail": [last | {"time": 100.0, "step": 5, "loss": 0.5}, last | {"time": 102.0}],
+        "metricsTail": [last | {"time": 100.0 + 0.6 * row, "step": 3 * row, "loss": 1 / row} for row in range(1, 6)],
         "artifacts": ["/home/me/jobs/1/artifacts/curves.png"],
         "hostSeconds": 12.5,
         "deviceSeconds": 0.03,
