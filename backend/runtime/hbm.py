@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from backend.errors import ResourceExhausted
@@ -47,3 +49,15 @@ class CoreHbm:
 
     def free(self, size_bytes: int) -> None:
         self.bytes_in_use -= size_bytes
+
+
+@contextlib.contextmanager
+def holding(cores: Sequence[CoreHbm], size_bytes: int) -> Iterator[None]:
+    """Count what a running program has on each core: its donated arguments, temporaries and results to be."""
+    for core in cores:
+        core.bytes_in_use += size_bytes
+    try:
+        yield
+    finally:
+        for core in cores:
+            core.bytes_in_use -= size_bytes

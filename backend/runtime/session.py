@@ -14,7 +14,7 @@ from backend.link.arena import Arena
 from backend.link.messages import Copy, CoreMemory, Execute, Fetch, Fetched, MemoryStats, Put, Release, Reply, Unload
 from backend.runtime.buffers import BufferTable, Handle, Storage, gather
 from backend.runtime.executable import Executable
-from backend.runtime.hbm import CoreHbm
+from backend.runtime.hbm import CoreHbm, holding
 from backend.runtime.machine import Machine
 from backend.runtime.telemetry import LaunchCounters
 from backend.runtime.uploads import Upload
@@ -101,12 +101,14 @@ class Session:
         executable.check_types(columns)
         arguments = [gather(column) for column in columns]
         donated = executable.donated(operation)
-        needed_bytes = executable.needed_bytes(sum(columns[parameter][0].hbm_bytes for parameter in donated))
+        donated_bytes = sum(columns[parameter][0].hbm_bytes for parameter in donated)
+        needed_bytes = executable.needed_bytes(donated_bytes)
         for core in cores:
             core.require(needed_bytes, executable.launch_purpose)
         if donated:
             self._buffers.release(_every(operation.inputs, len(columns), donated))
-        launch = self._run(executable, arguments)
+        with holding(cores, donated_bytes + needed_bytes):
+            launch = self._run(executable, arguments)
         self._add_results(executable, launch, cores, operation.outputs)
 
     def _run(self, executable: Executable, arguments: Sequence[Value]) -> Launch:
