@@ -42,11 +42,11 @@ class MetricsFile:
 def _parse(line: bytes) -> MetricsRow:
     try:
         row = json.loads(line)
-    except ValueError:
+        if not isinstance(row, dict):
+            return {}
+        return {name: float(value) for name, value in row.items() if _is_number(value)}
+    except (ValueError, OverflowError, RecursionError):  # no JSON, a number beyond any float, lists without end
         return {}
-    if not isinstance(row, dict):
-        return {}
-    return {name: float(value) for name, value in row.items() if _is_number(value)}
 
 
 def _is_number(value: object) -> bool:
