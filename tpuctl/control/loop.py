@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -20,6 +21,10 @@ BUSY_SECONDS = 0.01
 RUNNING_SECONDS = 0.1
 IDLE_SECONDS = 0.5
 TROUBLE_SECONDS = 1.0
+KEEP_SECONDS = 7 * 24 * 3600.0
+"""How long finished operations and events are kept."""
+FORGET_SECONDS = 24 * 3600.0
+"""How often older ones are dropped."""
 NOT_ENDED = frozenset(state for state in JobState if not state.ended)
 Row = TypeVar("Row", NodeRow, JobRow)
 Other = TypeVar("Other")
@@ -42,6 +47,7 @@ class Loop:
         self._jobs = JobReconciler(store, executor, home)
         self.trouble: str | None = None
         """Why a step cannot be taken now; None if all goes well."""
+        self._forget_at = 0.0
         self._wake = threading.Event()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
@@ -78,6 +84,7 @@ class Loop:
         went_well += [self._try(self._nodes.step, node, jobs) for node in nodes]
         if not all(went_well):
             return TROUBLE_SECONDS
+        self._forget_old(time.time())
         self.trouble = None
         return pause(nodes, jobs)
 
@@ -94,6 +101,13 @@ class Loop:
         else:
             return True
         return False
+
+    def _forget_old(self, now: float) -> None:
+        """Once a day, drop what has been over for long."""
+        if now >= self._forget_at:
+            with self._store.change() as change:
+                change.forget(now - KEEP_SECONDS)
+            self._forget_at = now + FORGET_SECONDS
 
     def _read(self) -> tuple[list[NodeRow], list[JobRow]]:
         with self._store.read() as reader:

@@ -22,9 +22,6 @@ from tpuctl.control.metrics_file import METRICS_FILE, MetricsFile
 from tpuctl.control.views import job_view, node_view, operation_view
 from tpuctl.store import JobRow, NodeRow, OperationRow, Reader, Store, Transaction
 
-KEEP_SECONDS = 7 * 24 * 3600.0
-"""How long finished operations and events are kept."""
-
 Result = TypeVar("Result")
 
 
@@ -42,8 +39,6 @@ class ControlPlane:
 
     def start(self) -> None:
         """Pick up where the last control plane of this home left off."""
-        with self.store.change() as change:
-            change.forget(time.time() - KEEP_SECONDS)
         orphans.sweep(self.store, self.executor, self.home)
         self._loop.start()
 

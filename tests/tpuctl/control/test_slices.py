@@ -245,6 +245,20 @@ def test_what_is_not_ours_among_the_slices_does_not_stop_the_start(plane: Contro
         (slices / strange).unlink()
 
 
+def test_what_is_over_for_long_is_forgotten_once_a_day(
+    plane: ControlPlane, wait_until: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = plane.create_node(P, Z, "a", V3).name.rpartition("/")[2]
+    wait_until(lambda: plane.get_operation(P, Z, done).done)
+    now, days = time.time, 0
+    monkeypatch.setattr("tpuctl.control.loop.time.time", lambda: now() + days * 24 * 3600)
+    days = 6
+    time.sleep(0.6)
+    assert plane.list_operations(P, Z) != []
+    days = 8
+    wait_until(lambda: plane.list_operations(P, Z) == [])
+
+
 def test_trouble_with_one_slice_is_shown_and_does_not_stop_the_others(
     plane: ControlPlane, wait_until: Wait, monkeypatch: pytest.MonkeyPatch
 ) -> None:
