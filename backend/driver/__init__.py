@@ -7,10 +7,18 @@ from __future__ import annotations
 
 import os
 
+from backend.linux import refusal
+
 
 def initialize() -> None:
     """Called by JAX when it looks for backends."""
-    if os.environ.get("TPUCTL_SLICE"):
+    if not os.environ.get("TPUCTL_SLICE"):
+        return
+    if message := refusal():
+        from backend.driver.refusal import register_refusal
+
+        register_refusal(message)
+    else:
         from backend.driver.plugin import register
 
         register()

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import psutil
 
+from backend.files import last_line, read_json, write_text
 from backend.host import process
 from backend.host.address import Address
 from backend.host.environment import runtime_environment
-from backend.host.files import read_json, write_text
 from backend.host.process import Presence, ProcessId
 
 RUNTIME = (sys.executable, "-m", "backend.runtime")
@@ -93,7 +93,7 @@ class LocalExecutor:
         said = read_json(directory / "runtime-error.json")
         if said is not None and said.get("message"):
             return str(said["message"])
-        return _last_line(directory / "process.out") or f"it ended without a word; see {directory / 'runtime.log'}"
+        return last_line(directory / "process.out") or f"it ended without a word; see {directory / 'runtime.log'}"
 
     # Workers
 
@@ -145,11 +145,3 @@ class LocalExecutor:
         """Remove the directory of a process that has ended. Raises OSError."""
         if directory.exists():
             shutil.rmtree(directory)
-
-
-def _last_line(path: Path) -> str:
-    try:
-        lines = path.read_text(errors="replace").strip().splitlines()
-    except FileNotFoundError:
-        return ""
-    return lines[-1] if lines else ""

@@ -7,7 +7,6 @@ between fork and the first write, at which a started process could be missed or 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import subprocess
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from backend.host.files import read_json, write_json
+from backend.files import read_json, try_lock, write_json
 
 
 class Presence(Enum):
@@ -50,7 +49,7 @@ def launch(
     """
     lock = os.open(directory / "process.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        if not _try_lock(lock, fcntl.LOCK_EX):
+        if not try_lock(lock):
             return
         (directory / "process.json").unlink(missing_ok=True)
         with (directory / "process.out").open("wb") as output, _blocking(blocked):
@@ -81,7 +80,7 @@ def presence(directory: Path) -> Presence:
     except FileNotFoundError:
         return Presence.ABSENT
     try:
-        if not _try_lock(lock, fcntl.LOCK_SH):
+        if not try_lock(lock, shared=True):
             return Presence.ALIVE
         return Presence.ENDED if (directory / "process.json").exists() else Presence.ABSENT
     finally:
@@ -145,11 +144,3 @@ def _blocking(signals: Collection[signal.Signals]) -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _try_lock(descriptor: int, kind: int) -> bool:
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

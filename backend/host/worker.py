@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from backend.host.files import read_json, write_json
+from backend.files import read_json, write_json
 from backend.host.output import LOG_FILE, Stream, append
 
 GRACE_SECONDS = 5.0

@@ -1,46 +1,24 @@
-"""Where does the runtime say what happened? JSON lines in its directory's runtime.log."""
+"""Where does the runtime say what happened? In its directory's runtime.log and, when it crashes, runtime.crash."""
 
 from __future__ import annotations
 
 import faulthandler
-import json
 import logging
 import signal
 import threading
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-_PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
-
-
-class JsonFormatter(logging.Formatter):
-    """A record as one JSON object: time, level, logger, message, whatever came as ``extra``, and the traceback."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, Any] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        line |= {key: value for key, value in vars(record).items() if key not in _PLAIN}
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
+from backend.log import log_to
 
 
-def log_to(path: Path) -> None:
-    """Send the process's log to ``path``, which only its owner can read.
+def log_in(directory: Path) -> None:
+    """Keep the process's log in ``directory``, in files that only their owner can read. Raises OSError.
 
-    Python stacks go to the same name with suffix .crash: when the process crashes, and on SIGUSR1.
+    Python stacks go to runtime.crash: when the process crashes, and on SIGUSR1.
     """
-    path.touch(mode=0o600)
-    handler = logging.FileHandler(path)
-    handler.setFormatter(JsonFormatter())
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    log_to(directory / "runtime.log")
     threading.excepthook = _log_thread_exception
-    crash_path = path.with_suffix(".crash")
+    crash_path = directory / "runtime.crash"
     crash_path.touch(mode=0o600)
     crashes = crash_path.open("w")
     faulthandler.enable(crashes)

@@ -28,6 +28,15 @@ class Home:
 
         return cls(user_data_path("tpuctl"))
 
+    def make(self) -> None:
+        """Make the folder and its parents; what is in it is for its owner only, also if others could read it before.
+
+        Raises OSError.
+        """
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.path.stat().st_mode & 0o077:
+            self.path.chmod(0o700)
+
     @property
     def token(self) -> Path:
         return self.path / "token"

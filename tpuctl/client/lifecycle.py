@@ -9,8 +9,8 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
+from backend.files import last_line
 from tpuctl.api.errors import ApiError, FailedPrecondition, Unauthenticated, Unavailable
 from tpuctl.api.home import Home
 from tpuctl.client.client import Client
@@ -59,7 +59,7 @@ def start(home: Home | None = None) -> Server:
     server = running(home)
     if server is not None:
         return server
-    make_private(home.path)
+    _make(home)
     output = home.path / "server.out"
     with output.open("wb") as stream:
         process = subprocess.Popen(
@@ -78,7 +78,7 @@ def start(home: Home | None = None) -> Server:
             process.returncode = 0  # it lives on without us
             return server
         if process.poll() is not None and not _other_is_starting(process.returncode):
-            raise FailedPrecondition(_last_line(output) or f"the control plane did not start; see {output}")
+            raise FailedPrecondition(last_line(output) or f"the control plane did not start; see {output}")
         time.sleep(0.02)
     process.returncode = process.returncode or 0
     raise Unavailable(f"the control plane did not answer within {START_SECONDS:g} s; see {home.log}")
@@ -99,12 +99,11 @@ def stop(home: Home | None = None) -> bool:
     return True
 
 
-def make_private(folder: Path) -> None:
-    """Make ``folder`` and its parents; what is in it is for its owner only."""
+def _make(home: Home) -> None:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        home.make()
     except OSError as error:
-        raise FailedPrecondition(f"cannot make {folder}: {error.strerror}; set TPUCTL_HOME elsewhere") from error
+        raise FailedPrecondition(f"cannot make {home.path}: {error.strerror}; set TPUCTL_HOME elsewhere") from error
 
 
 def _answers(server: Server, home: Home) -> bool:
@@ -136,8 +135,3 @@ def _token(home: Home) -> str:
 def _other_is_starting(status: int) -> bool:
     """Two starts raced: the loser says so by this exit status, the winner will answer soon."""
     return status == 75
-
-
-def _last_line(output: Path) -> str:
-    lines = output.read_text(errors="replace").strip().splitlines()
-    return lines[-1] if lines else ""

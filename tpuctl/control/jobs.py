@@ -7,9 +7,9 @@ import time
 import uuid
 from pathlib import Path
 
+from backend.files import write_json
 from backend.host.environment import merged, worker_environment
 from backend.host.executor import LocalExecutor
-from backend.host.files import write_json
 from tpuctl.api.errors import (
     AlreadyExists,
     ApiError,

@@ -8,7 +8,7 @@ import secrets
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from backend.host.files import write_text
+from backend.files import write_text
 from tpuctl.api.errors import Unauthenticated
 from tpuctl.api.home import Home
 from tpuctl.server.replies import error_reply

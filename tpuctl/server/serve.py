@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import ipaddress
 import logging
 import os
@@ -18,14 +17,14 @@ import psutil
 import uvicorn
 
 import tpuctl
+from backend.files import read_json, try_lock, write_json
 from backend.host.executor import LocalExecutor
-from backend.host.files import read_json, write_json
+from backend.log import log_to
 from tpuctl.api.errors import Aborted, ApiError, FailedPrecondition, InvalidArgument, ResourceExhausted
 from tpuctl.api.home import DEFAULT_HOST, Home, default_port
 from tpuctl.control.plane import ControlPlane
 from tpuctl.server.app import application
 from tpuctl.server.auth import load_token
-from tpuctl.server.log import log_to
 
 SHUTDOWN_SECONDS = 3
 LOCK_SECONDS = 2.0
@@ -101,7 +100,7 @@ def _ended_by_signals(server: Server) -> Iterator[None]:
 
 def _make_home(home: Home) -> None:
     try:
-        home.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        home.make()
     except OSError as error:
         raise _disk_error(home, error) from error
 
@@ -115,21 +114,13 @@ def _only_one(home: Home) -> Iterator[None]:
         raise _disk_error(home, error) from error
     try:
         deadline = time.monotonic() + LOCK_SECONDS
-        while not _try_lock(lock):
+        while not try_lock(lock):
             if home.server.exists() or time.monotonic() > deadline:
                 raise _other_runs(home)
             time.sleep(0.02)
         yield
     finally:
         os.close(lock)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _other_runs(home: Home) -> Aborted:

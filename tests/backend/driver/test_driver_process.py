@@ -188,3 +188,10 @@ def test_the_backend_can_be_cleared_and_made_again(run) -> None:
         jax.extend.backend.clear_backends() if hasattr(jax, "extend") else None
         assert (jnp.ones(4) + 1).tolist() == [2] * 4
     """)
+
+
+def test_on_another_system_than_linux_devices_are_refused_and_the_cpu_is_not_used_instead(start) -> None:
+    code = "import sys, jax; sys.platform = 'darwin'; jax.devices()"
+    status_, _, err = start(code, TPUCTL_SLICE="unix:///nowhere").result()
+    assert status_ == 1
+    assert "the slice runtime needs Linux (this is darwin)" in err.strip().splitlines()[-1]

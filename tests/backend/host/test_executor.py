@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from backend.errors import ResourceExhausted
+from backend.files import read_json, write_json
 from backend.host import process
 from backend.host.address import Address, candidates, free_address
 from backend.host.environment import merged, runtime_environment, tcp_environment, worker_environment
 from backend.host.executor import LocalExecutor, RuntimeState, WorkerState
-from backend.host.files import read_json, write_json
 from backend.host.process import Presence
 
 SLEEPER = (sys.executable, "-c", "import time; time.sleep(60)")

@@ -114,6 +114,13 @@ def test_a_client_that_says_nothing_does_not_keep_others_out(start: Start, tmp_p
 
 
 def test_it_imports_no_jax_before_it_answers() -> None:
-    code = "import sys, backend.runtime.__main__; print({'jax', 'jaxlib'} & set(sys.modules))"
+    code = "import sys, backend.runtime.process; print({'jax', 'jaxlib'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "set()"
+
+
+def test_on_another_system_than_linux_it_says_so_in_one_line() -> None:
+    code = "import runpy, sys; sys.platform = 'darwin'; runpy.run_module('backend.runtime', run_name='__main__')"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr == ("the slice runtime needs Linux (this is darwin); use a Linux machine, a container or WSL\n")

@@ -56,6 +56,13 @@ def test_all_that_is_secret_is_private(plane_process: Any) -> None:
     assert {path.name for path in home.path.iterdir() if path.is_file() and path.stat().st_mode & 0o077} == set()
 
 
+def test_a_home_that_others_could_read_is_made_private(plane_process: Any) -> None:
+    plane_process.home.path.mkdir(mode=0o755)
+    plane_process.home.path.chmod(0o755)
+    plane_process.start()
+    assert plane_process.home.path.stat().st_mode & 0o077 == 0
+
+
 def test_told_to_end_it_ends_and_says_so(plane_process: Any) -> None:
     client = plane_process.start()
     client.wait(client.create_node("a", Node(accelerator_type="v3-8")))

@@ -1,10 +1,12 @@
-"""The control plane's log: one JSON object a line."""
+"""How does a process keep its log? One JSON object a line, in a file for its owner only that starts anew when full."""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 from datetime import UTC, datetime
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -13,7 +15,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 class JsonLines(logging.Formatter):
-    """time, level, logger, message, and whatever ``extra`` the caller gave."""
+    """time, level, logger, message, whatever ``extra`` the caller gave, and the trace of an exception."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, object] = {
@@ -28,12 +30,17 @@ class JsonLines(logging.Formatter):
         return json.dumps(entry, default=str)
 
 
-def log_to(path: Path) -> None:
-    """Send all logging to ``path`` (mode 0600); one older file is kept."""
-    path.touch(mode=0o600, exist_ok=True)
-    handler = RotatingFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1)
+class PrivateFile(RotatingFileHandler):
+    """Each file it makes has mode 0600."""
+
+    def _open(self) -> TextIOWrapper:
+        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        return open(descriptor, self.mode, encoding=self.encoding, errors=self.errors)  # type: ignore[return-value]
+
+
+def log_to(path: Path, max_bytes: int = MAX_LOG_BYTES) -> None:
+    """Send all logging to ``path`` (mode 0600); one older file is kept, as PATH.1. Raises OSError."""
+    handler = PrivateFile(path, maxBytes=max_bytes, backupCount=1)
     handler.setFormatter(JsonLines())
-    root = logging.getLogger()
-    root.handlers = [handler]
-    root.setLevel(logging.INFO)
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.raiseExceptions = False

@@ -1,4 +1,4 @@
-"""Small files that are there whole or not at all."""
+"""Small files that are there whole or not at all, locks on files, and the last word of a process's output."""
 
 from __future__ import annotations
 
@@ -33,3 +33,23 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, ValueError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def last_line(path: Path) -> str:
+    """The last line of ``path``; nothing if it is empty or not there."""
+    try:
+        lines = path.read_text(errors="replace").strip().splitlines()
+    except FileNotFoundError:
+        return ""
+    return lines[-1] if lines else ""
+
+
+def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+    """Lock an open file, for as long as it stays open anywhere; False if somebody else has it locked."""
+    import fcntl  # not there on every system that clients run on
+
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
