@@ -191,9 +191,35 @@ def test_tab_imports_neither_typer_nor_pydantic(environment):
     assert not {"typer", "pydantic", "httpx", "rich"} & set(result.stdout.split())
 
 
-def test_install_completion_writes_to_the_shell_s_start_file(environment, tmp_path):
-    environment |= {"HOME": str(tmp_path), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-    command = [sys.executable, "-m", "tpuctl", "--install-completion", "bash"]
+def install_completion(shell, environment):
+    environment |= {"HOME": environment["TPUCTL_HOME"], "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    command = [sys.executable, "-m", "tpuctl", "--install-completion", shell]
     subprocess.run(command, env=environment, capture_output=True, check=True, timeout=20)
+
+
+def test_install_completion_writes_to_the_shell_s_start_file(environment, tmp_path):
+    install_completion("bash", environment)
     assert "tpuctl" in (tmp_path / ".bashrc").read_text()
     assert "_tpuctl_completion" in (tmp_path / ".bash_completions" / "tpuctl.sh").read_text()
+
+
+@pytest.mark.parametrize(
+    ("shell", "path"), [("zsh", ".zfunc/_tpuctl"), ("fish", ".config/fish/completions/tpuctl.fish")]
+)
+def test_install_completion_writes_the_same_script(environment, tmp_path, shell, path):
+    install_completion(shell, environment)
+    ready = (ROOT / "completions" / completion_scripts.FILE_NAMES[shell]).read_text()
+    assert (tmp_path / path).read_text().strip() == ready.strip()
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_the_first_tab_in_a_fresh_zsh_completes(home, environment, tmp_path):
+    install_completion("zsh", environment)
+    shell = pexpect.spawn("zsh", ["-i"], env=environment | {"HOME": str(tmp_path)}, timeout=20, encoding="utf-8")
+    try:
+        shell.sendline("PS1='ready''> '")
+        shell.expect_exact("ready> ")
+        shell.send("tpuctl delete slice d\t")
+        shell.expect_exact("demo")
+    finally:
+        shell.close(force=True)

@@ -6,7 +6,21 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.cli import attach, cancel, create, delete, describe, down, logs, run, serve, status, up, version
+from tpuctl.cli import (
+    attach,
+    cancel,
+    create,
+    delete,
+    describe,
+    down,
+    logs,
+    run,
+    serve,
+    status,
+    up,
+    version,
+    zsh_first_tab,
+)
 from tpuctl.cli import list as list_verb
 
 EPILOG = """Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 not allowed, 5 quota or capacity;
@@ -36,3 +50,5 @@ for verb in (run, create, delete, list_verb, describe, cancel):
     app.add_typer(verb.app, name=verb.__name__.rpartition(".")[2])
 for command in (status.status, logs.logs, attach.attach, up.up, down.down, serve.serve, version.version):
     app.command()(command)
+
+zsh_first_tab.add()

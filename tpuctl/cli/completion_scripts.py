@@ -5,32 +5,22 @@ The scripts are those of ``tpuctl --show-completion``: thin hooks that ask tpuct
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
+
+from typer._completion_shared import get_completion_script
 
 from tpuctl.cli import command_tree
 from tpuctl.cli.app import app
 from tpuctl.cli.tab import VARIABLE
 
 FILE_NAMES = {"bash": "tpuctl.bash", "zsh": "_tpuctl", "fish": "tpuctl.fish"}
-ZSH_FIRST_TAB = """
-# zsh runs this file as a function at the first Tab: then it has to complete, too.
-if [[ $funcstack[1] == _tpuctl ]]; then _tpuctl_completion "$@"; fi
-"""
 
 
 def script(shell: str) -> str:
     """The completion script of "bash", "zsh" or "fish"."""
-    result = subprocess.run(
-        [sys.executable, "-m", "tpuctl"],
-        env=os.environ | {VARIABLE: f"source_{shell}"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return result.stdout.strip() + "\n" + (ZSH_FIRST_TAB if shell == "zsh" else "")
+    text: str = get_completion_script(prog_name="tpuctl", complete_var=VARIABLE, shell=shell)
+    return text.strip() + "\n"
 
 
 def write(folder: Path) -> None:
