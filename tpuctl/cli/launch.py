@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import json
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from tpuctl.cli import exit_codes
 from tpuctl.cli.problems import Problem, did_you_mean
@@ -81,7 +85,21 @@ def _check_script(script: Path) -> None:
 def _need(packages: Sequence[str], extra: str, why: str) -> None:
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
     if missing:
-        raise Problem(f"{why} {' and '.join(missing)}", f"pip install 'tpuctl[{extra}]'")
+        raise Problem(f"{why} {_listed(missing)}", f"install what is missing: {_pip_install(extra)}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _pip_install(extra: str) -> str:
+    """How to add an extra to tpuctl: from the folder it was installed from, if it was one."""
+    origin = json.loads(distribution("tpuctl").read_text("direct_url.json") or "{}")
+    folder = unquote(urlsplit(origin.get("url", "")).path) if "dir_info" in origin else ""
+    requirement = f"{folder or 'tpuctl'}[{extra}]"
+    editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
+    return f"{shlex.quote(sys.executable)} -m pip install {editable}{shlex.quote(requirement)}"
 
 
 def _unknown(first: str, after_dashes: bool) -> Problem:

@@ -89,7 +89,7 @@ SLICES = Listing(
     "/v2/projects/{project}/locations/{zone}/nodes",
     "nodes",
     SLICE_COLUMNS,
-    "No slices. Create one: tpuctl create slice NAME --type v3-8",
+    "No slices.",
 )
 JOBS = Listing("/tpuctl/v1/projects/{project}/jobs", "jobs", JOB_COLUMNS, "No jobs. Run one: tpuctl run job mnist")
 TYPES = Listing(
@@ -103,7 +103,10 @@ TYPES = Listing(
 @app.command("slices")
 def list_slices(zone: OneZone = ALL_ZONES, output: Output = Format.TABLE, watch: Watch = False) -> None:
     """List slices."""
-    _show(SLICES, output, watch, zone)
+    there = "" if zone == ALL_ZONES else f" --zone {zone}"
+    where = "" if zone == ALL_ZONES else f" in {zone}"
+    empty = f"No slices{where}. Create one: tpuctl create slice NAME --type v3-8{there}"
+    _show(SLICES._replace(empty=empty), output, watch, zone)
 
 
 @app.command("jobs")

