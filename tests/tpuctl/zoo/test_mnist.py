@@ -103,3 +103,32 @@ def test_curves_are_drawn_from_a_history(tmp_path):
     mnist_pictures.draw_curves(history, tmp_path / "curves.png")
     with Image.open(tmp_path / "curves.png") as image:
         assert image.size[0] > 1000
+
+
+def test_the_labels_at_the_curves_ends_touch_no_other(tmp_path):
+    losses, accuracies = [0.6, 0.2, 0.01], [0.8, 0.9, 0.999]
+    history = {"loss": losses, "val_loss": losses, "accuracy": accuracies, "val_accuracy": accuracies}
+    figure = mnist_pictures.curves_figure(history)
+    figure.canvas.draw()
+    ends = [text.get_window_extent() for axis in figure.axes for text in axis.texts]
+    ticks = [text for axis in figure.axes for text in (*axis.get_xticklabels(), *axis.get_yticklabels())]
+    others = [text.get_window_extent().padded(4) for text in ticks if text.get_text()]
+    others += [axis.xaxis.label.get_window_extent() for axis in figure.axes]
+    mnist_pictures.plt.close(figure)
+    assert len(ends) == 4
+    assert not [(end, other) for end in ends for other in others if end.overlaps(other)]
+
+
+def test_the_predictions_have_a_legend_with_space_below_it(tmp_path, monkeypatch):
+    drawn = []
+    digits = mnist_data.read_sample("a test")
+    with monkeypatch.context() as patch:
+        patch.setattr(mnist_pictures.plt, "close", drawn.append)
+        mnist_pictures.draw_predictions(digits, np.eye(10)[(digits.test_labels + 1) % 10], tmp_path / "predictions.png")
+    [figure] = drawn
+    title, legend = figure.texts
+    row = figure.axes[0].title.get_window_extent()
+    mnist_pictures.plt.close(figure)
+    assert "predicted, is true" in legend.get_text()
+    assert title.get_window_extent().y0 > legend.get_window_extent().y1
+    assert legend.get_window_extent().y0 - row.y1 > row.height
