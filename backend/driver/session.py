@@ -44,6 +44,7 @@ from backend.link.messages import (
 OPERATIONS_IN_FLIGHT = 64
 INLINE_BYTES = 16 << 10
 PIECE_BYTES = 4 << 20
+_MUCH_BYTES = 64 << 10
 _IDLE_SECONDS = 0.2
 _LAZY_SECONDS = 0.02
 _PATIENCE_SECONDS = 0.002
@@ -82,6 +83,7 @@ class Session:
         self._failures: dict[int, Failure] = {}
         self._released: deque[int] = deque()
         self._sent = 0
+        self._sends_much = False
         self._order = threading.Lock()
         self._turn = threading.Condition()
         self._somebody_reads = False
@@ -227,11 +229,16 @@ class Session:
         if self._broken is not None:
             raise self._broken
         released = self._take_released()
+        if _is_much(message):
+            self._sends_much = True
+            self._wake_collector.set()
         try:
             self._connection.send(*released, message)
         except Unavailable as error:
             self._break(error)
             raise
+        finally:
+            self._sends_much = False
 
     def _take_released(self) -> list[Release]:
         """All that is released so far, with ``_order`` held; other threads may release more meanwhile."""
@@ -364,10 +371,15 @@ class Session:
         self._wake_collector.set()
 
     def _collect(self) -> None:
-        """The collector thread: read for callbacks that nobody reads for, and pass on what was destroyed."""
+        """The collector thread: read for callbacks that nobody reads for, and pass on what was destroyed.
+
+        It also reads while much is sent, for the slice may take no more before it has got rid of its own data.
+        """
         while not self._closed and self._broken is None:
             self._wake_collector.wait(_LAZY_SECONDS if self._callbacks else _IDLE_SECONDS)
             self._wake_collector.clear()
+            while self._sends_much and self._broken is None:
+                self._read_until(lambda: not self._sends_much, _LAZY_SECONDS)
             while self.done < self._urgent_through and self._broken is None:
                 self._read_until(lambda: self.done >= self._urgent_through, _IDLE_SECONDS)
             if self._callbacks:
@@ -384,6 +396,11 @@ class Session:
                 self._connection.send(*self._take_released())
             except Unavailable as error:
                 self._break(error)
+
+
+def _is_much(message: Message) -> bool:
+    """Whether a message may not fit the socket's buffer: data that does not go through the arena."""
+    return isinstance(message, Stage | Put) and isinstance(message.data, bytes) and len(message.data) > _MUCH_BYTES
 
 
 def _address(memory: memoryview) -> int:

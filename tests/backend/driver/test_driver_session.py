@@ -26,6 +26,8 @@ class Link:
         self.stage_arrives = threading.Event()
         self.stage_may_go = threading.Event()
         self.stage_may_go.set()
+        self.is_full = False
+        """The slice takes a Stage only after somebody has read."""
 
     def send(self, *messages: Message) -> None:
         if any(isinstance(message, Stage) for message in messages):
@@ -34,6 +36,8 @@ class Link:
         self.sent.extend(messages)
 
     def receive(self, timeout: float) -> list[Reply]:
+        if self.is_full:
+            self.stage_may_go.set()
         replies, self.replies = self.replies, []
         return replies
 
@@ -86,6 +90,19 @@ def test_what_was_released_is_free_before_any_later_operation(link: Link, sessio
         thread.join()
     kinds = [type(message) for message in link.sent]
     assert kinds.index(Release) < kinds.index(Copy)
+
+
+def test_somebody_reads_while_much_is_sent(link: Link, session: Session) -> None:
+    link.stage_may_go.clear()
+    link.is_full = True
+    data = ctypes.create_string_buffer(PIECE_BYTES + 1)
+    session.upload(
+        lambda sequence, rest: Put(sequence, 8, 0, "device", "uint8", [len(data)], rest),
+        8,
+        ctypes.addressof(data),
+        len(data),
+    )
+    assert [type(message) for message in link.sent] == [Stage, Put]
 
 
 def test_no_release_is_lost_while_others_release_and_submit(link: Link, session: Session) -> None:
