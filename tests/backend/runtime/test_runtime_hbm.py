@@ -10,9 +10,14 @@ from backend.runtime.hbm import CoreHbm, holding
 
 def test_what_a_running_program_has_is_in_use_until_it_ends() -> None:
     core = CoreHbm(0, 100)
-    with pytest.raises(ValueError, match="broken"), holding([core], 40):
-        assert core.bytes_in_use == 40
-        raise ValueError("broken")
+
+    def run() -> None:
+        with holding([core], 40):
+            assert core.bytes_in_use == 40
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        run()
     assert core.bytes_in_use == 0
 
 
