@@ -17,6 +17,7 @@ matplotlib.use("agg")
 from matplotlib import pyplot as plt
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 INK, FAINT, GRID = "#1f2937", "#9ca3af", "#e5e7eb"
 TRAINING, VALIDATION, WRONG = "#2563eb", "#f97316", "#dc2626"
@@ -26,16 +27,14 @@ LEGEND = "red: predicted, is true; the surest mistakes first"
 
 def draw_curves(history: Mapping[str, Sequence[float]], path: Path) -> None:
     """Draw loss and accuracy by epoch, training and validation, from a Keras history."""
-    figure = curves_figure(history)
-    figure.savefig(path, dpi=150, facecolor="white")
-    plt.close(figure)
+    curves_figure(history).savefig(path, dpi=150, facecolor="white")
 
 
 def curves_figure(history: Mapping[str, Sequence[float]]) -> Figure:
     """The figure of ``draw_curves``; each curve is labelled at its end, off the axes' own labels."""
-    figure: Figure = plt.figure(figsize=(11, 4.2), layout="constrained")
+    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1, wspace=0.06)
+    figure = Figure(figsize=(11, 4.2), layout=layout)
     axes = figure.subplots(1, 2)
-    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1, wspace=0.06)
     epochs = range(1, len(history["loss"]) + 1)
     for axis, name in zip(axes, ("loss", "accuracy"), strict=True):
         lines = {"training": (history[name], TRAINING), "validation": (history[f"val_{name}"], VALIDATION)}

@@ -114,7 +114,6 @@ def test_the_labels_at_the_curves_ends_touch_no_other(tmp_path):
     ticks = [text for axis in figure.axes for text in (*axis.get_xticklabels(), *axis.get_yticklabels())]
     others = [text.get_window_extent().padded(4) for text in ticks if text.get_text()]
     others += [axis.xaxis.label.get_window_extent() for axis in figure.axes]
-    mnist_pictures.plt.close(figure)
     assert len(ends) == 4
     assert not [(end, other) for end in ends for other in others if end.overlaps(other)]
 
