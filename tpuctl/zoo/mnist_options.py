@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-EPOCHS = 5
+EPOCHS = 4
 BATCH_SIZE, SAMPLE_BATCH_SIZE = 1024, 256
 
 
