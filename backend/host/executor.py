@@ -93,7 +93,7 @@ class LocalExecutor:
         said = read_json(directory / "runtime-error.json")
         if said is not None and said.get("message"):
             return str(said["message"])
-        return last_line(directory / "process.out") or f"it ended without a word; see {directory / 'runtime.log'}"
+        return last_line(directory / "process.out") or "it was killed, or ended without a word"
 
     # Workers
 

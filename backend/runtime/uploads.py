@@ -17,6 +17,7 @@ from backend.link.messages import Data, Put, Region, Stage
 from backend.runtime.hbm import size_text
 
 MAX_RANK = 64
+MAX_DIM = 1 << 40
 
 Allocate = Callable[[int], np.ndarray[Any, np.dtype[np.uint8]]]
 
@@ -38,6 +39,8 @@ class _Room:
     """Memory that data is copied into part by part; a buffer that does not fit has an error instead of bytes."""
 
     def __init__(self, size: int, limit_bytes: int, allocate: Allocate) -> None:
+        if size < 0:
+            raise MalformedFrame(f"a buffer of {size} bytes")
         self.size = size
         self.filled = 0
         self.bytes: np.ndarray[Any, Any] | None = None
@@ -82,7 +85,7 @@ class Uploads:
 
     def finish(self, put: Put) -> Upload:
         """Take the last part. Raises MalformedFrame."""
-        if len(put.shape) > MAX_RANK or any(dim < 0 for dim in put.shape) or put.dtype not in DTYPES:
+        if len(put.shape) > MAX_RANK or any(not 0 <= dim <= MAX_DIM for dim in put.shape) or put.dtype not in DTYPES:
             raise MalformedFrame(f"a buffer of shape {put.shape} and type {put.dtype}")
         dtype = DTYPES[put.dtype]
         size = math.prod(put.shape) * dtype.itemsize

@@ -218,10 +218,20 @@ def _check(request: JobRequest) -> None:
     if (request.slice is None) == (request.accelerator_type is None):
         raise InvalidArgument("give either slice, an existing one, or acceleratorType for a new one")
     folder = Path(request.working_directory)
-    if not folder.is_absolute() or not folder.is_dir():
+    if not folder.is_absolute() or not _is_folder(folder):
         raise InvalidArgument.of_fields({"workingDirectory": f"{folder} is not an absolute path of a folder"})
     if any("\0" in word for word in request.command):
         raise InvalidArgument.of_fields({"command": "a word has a NUL character in it"})
+    for name, value in request.environment.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise InvalidArgument.of_fields({"environment": f"{name!r} is not a variable that a process can have"})
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a name that is too long, or has a NUL character in it
+        return False
 
 
 def _check_usable(change: Transaction, node: NodeRow, home: Home, executor: LocalExecutor) -> None:

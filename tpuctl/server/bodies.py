@@ -23,6 +23,6 @@ async def body(request: Request, kind: type[AnyModel]) -> AnyModel:
             raise InvalidArgument(f"the request body is larger than {MAX_BODY_BYTES} bytes")
     try:
         value = json.loads(data or b"{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"the request body is not JSON: {error}") from error
     return kind.model_validate(value)

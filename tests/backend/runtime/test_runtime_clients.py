@@ -86,7 +86,13 @@ def test_a_malformed_frame_ends_that_connection_only(running, connect, garbage: 
 
 
 def test_messages_that_make_no_sense_end_the_connection(running) -> None:
-    for message in (Stage(1, 4, b"12345"), Hello(VERSION, "driver", 1, ""), Put(1, 1, 0, "device", "object", [1], b"")):
+    for message in (
+        Stage(1, 4, b"12345"),
+        Stage(1, -5, b""),
+        Hello(VERSION, "driver", 1, ""),
+        Put(1, 1, 0, "device", "object", [1], b""),
+        Put(1, 1, 0, "device", "float32", [1 << 62, 0], b""),
+    ):
         link = Connection(running.unix, "driver", "")
         link.send(message)
         with pytest.raises(Unavailable):

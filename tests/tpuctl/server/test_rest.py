@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import sys
 import threading
@@ -23,6 +24,7 @@ from tpuctl.server.app import application
 FAKE_RUNTIME = Path(__file__).parents[1] / "control" / "fake_runtime.py"
 ZONE = "/v2/projects/local/locations/europe-west4-a"
 JOBS = "/tpuctl/v1/projects/local/jobs"
+JOB = {"command": ["true"], "workingDirectory": "/", "acceleratorType": "v3-8"}
 TOKEN = "the-token"  # noqa: S105
 
 
@@ -138,6 +140,16 @@ def test_a_missing_node_is_told_as_cloud_tpu_tells_it(http: httpx.Client) -> Non
         ("GET", f"{JOBS}/nope", None, 404, "jobs/nope' was not found"),
         ("GET", f"{JOBS}/nope:watch", None, 404, "jobs/nope' was not found"),
         ("GET", f"{JOBS}/nope/logs?offset=-1", None, 404, "jobs/nope' was not found"),
+        ("POST", f"{ZONE}/nodes?nodeId=a", "[" * 100_000, 400, "not JSON"),
+        (
+            "POST",
+            JOBS,
+            json.dumps(JOB | {"workingDirectory": "/" + "x" * 5000}),
+            400,
+            "not an absolute path of a folder",
+        ),
+        ("POST", JOBS, json.dumps(JOB | {"environment": {"A": "b\0c"}}), 400, "is not a variable"),
+        ("POST", JOBS, json.dumps(JOB | {"environment": {"A=B": "c"}}), 400, "is not a variable"),
         ("POST", JOBS, "{}", 400, "command: Field required"),
         ("POST", JOBS, '{"command": [], "workingDirectory": "/"}', 400, "command: List should have at least 1"),
     ],
