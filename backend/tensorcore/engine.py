@@ -80,7 +80,7 @@ class _Variant:
 
     block: Block
     uniform_results: list[bool]
-    written: frozenset[int]
+    transient: list[int]
 
 
 class Loaded:
@@ -104,15 +104,15 @@ class Loaded:
         results = []
         with np.errstate(all="ignore"):
             outputs = self._outputs(variant)
-            for value in variant.written:
+            for value in variant.block.written:
                 environment[value] = outputs[variant.block.returns.index(value)]
             variant.block.run()
             for value, uniform, array in zip(variant.block.returns, variant.uniform_results, outputs, strict=True):
                 if environment[value] is not array:
                     np.copyto(array, environment[value])
                 results.append(Value(array, uniform))
-        for value in (*program.body.parameters, *variant.written):
-            environment[value] = None
+        for value in variant.transient:
+            environment[value] = None  # keep nobody's memory alive
         return Launch(results, self._cost.seconds, self._cost.mxu_seconds)
 
     def _outputs(self, variant: _Variant) -> list[Array]:
@@ -140,18 +140,8 @@ class Loaded:
         ]
         context = Context(self._engine.kernels, self._engine.arena, Layout(), self._engine.workers, cores)
         block = lower(computation, parameters, context, outputs=frozenset(computation.returns))
-        written = frozenset(
-            value
-            for value in computation.returns
-            if not block.slots[value].static and value not in computation.parameters
-        ) & _computed(block, computation.returns)
-        return _Variant(block, [computation.uniform[value] for value in computation.returns], written)
+        return _Variant(block, [computation.uniform[value] for value in computation.returns], block.transient)
 
 
 def _shape(kind: TensorType, uniform: bool, cores: int) -> tuple[int, ...]:
     return kind.shape if uniform else (cores, *kind.shape)
-
-
-def _computed(block: Block, returns: list[int]) -> frozenset[int]:
-    """Returned values that a step writes; the others are views of parameters or of other values."""
-    return frozenset(value for value in returns if block.slots[value].owner is None)

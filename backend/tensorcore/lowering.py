@@ -43,7 +43,10 @@ class Slot:
 
 @dataclass
 class Block:
-    """A lowered computation: run its steps on its environment."""
+    """A lowered computation: run its steps on its environment.
+
+    ``written`` are the outputs that steps write into arrays of the caller; other returned values are copied from.
+    """
 
     environment: Environment
     steps: list[Step]
@@ -52,6 +55,12 @@ class Block:
     slots: list[Slot]
     captures: list[tuple[int, int]]
     held: list[int]
+    written: frozenset[int]
+
+    @property
+    def transient(self) -> list[int]:
+        """Values that have no fixed place: they differ from run to run."""
+        return [value for value, slot in enumerate(self.slots) if slot is not None and not slot.static]
 
     def run(self) -> None:
         environment = self.environment
@@ -223,6 +232,7 @@ class _Lowering:
         self._environment: Environment = [None] * len(computation.types)
         self._steps: list[Step] = []
         self._holders: dict[int, int] = {}
+        self._written: set[int] = set()
         self._last_use = _last_uses(computation)
         self._lent = frozenset(-1 - value for value in computation.parameters) if may_overwrite else frozenset()
         given = [*zip(computation.parameters, parameters, strict=True), *captured.items()]
@@ -244,6 +254,7 @@ class _Lowering:
             self._slots,
             [(inner, outer) for inner, outer in self._computation.captures if not self._slots[inner].static],
             [owner for owner in self._holders if owner >= 0],
+            frozenset(self._written),
         )
 
     def _lower(self, index: int, instruction: Instruction) -> None:
@@ -300,6 +311,7 @@ class _Lowering:
             self._place(value, Slot(np.empty(shape, dtype), static=True, constant=True))
         elif value in self._outputs and site.instruction.op not in CONTROL_FLOW:
             self._place(value, Slot(template(shape, dtype), static=False))
+            self._written.add(value)
         elif take_over and position == 0:
             slot = self._slots[site.instruction.operands[0]]
             self._place(value, Slot(slot.array, True, False, slot.owner))

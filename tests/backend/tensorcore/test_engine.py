@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import weakref
 
 import jax.numpy as jnp
 import numpy as np
 
 from backend.tensorcore.arena import Layout
+from backend.tensorcore.value import Value
 from tests.backend.conftest import Chips, values
 
 
@@ -55,3 +57,12 @@ def test_temporaries_are_placed_without_overlap_and_their_room_is_used_again() -
     layout.release(second)
     assert layout.allocate(2000) == first
     assert layout.peak_bytes == 3 * 1024
+
+
+def test_a_program_keeps_nothing_of_a_run_alive(chips: Chips) -> None:
+    x = np.ones((100, 200), np.float32)
+    loaded = chips.load(lambda x: (x.T.reshape(-1) + 1, x[::2].T), x)
+    alive = weakref.ref(x)
+    loaded.run([Value(x, uniform=True)])
+    del x
+    assert alive() is None
