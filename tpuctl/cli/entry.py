@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from typing import NamedTuple
@@ -23,6 +24,7 @@ class Failure(NamedTuple):
 
 def run(arguments: list[str] | None = None) -> int:
     """Run ``tpuctl`` with ``arguments`` (the process's own by default) and return its exit code."""
+    _mend_streams()
     from tpuctl.cli.app import app
 
     try:
@@ -45,6 +47,16 @@ def run(arguments: list[str] | None = None) -> int:
             print(f"  {failure.hint}", file=sys.stderr)
         return failure.exit_code
     return status if isinstance(status, int) else exit_codes.DONE
+
+
+def _mend_streams() -> None:
+    """Have three streams that take every text: nothing stands for closed ones, "?" for letters that they can't show."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - it stays open until the end
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def explain(error: Exception) -> Failure:
