@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -9,6 +10,9 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import urlsplit
 
 from backend.files import last_line
 from tpuctl.api.errors import ApiError, FailedPrecondition, Unauthenticated, Unavailable
@@ -47,10 +51,22 @@ def running(home: Home | None = None) -> Server | None:
     """The control plane that answers for ``home``; None if there is none. Raises Unauthenticated on a wrong token."""
     home = home or Home.find()
     try:
-        server = Server(**json.loads(home.server.read_text()))
-    except (FileNotFoundError, ValueError, TypeError):
+        server = _server(json.loads(home.server.read_text()))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
-    return server if _answers(server, home) else None
+    except OSError as error:
+        raise _unusable("read", home.server, error) from error
+    return server if server is not None and _answers(server, home) else None
+
+
+def _server(value: Any) -> Server | None:
+    """What server.json says, if it has the form that a control plane gives it. Raises ValueError for some others."""
+    match value:
+        case {"pid": int(pid), "started": int() | float() as started, "url": str(url)} if url.isprintable():
+            address = urlsplit(url)
+            at_port = address.scheme == "http" and address.hostname and url.isascii() and address.port
+            return Server(pid, started, url) if at_port else None
+    return None
 
 
 def start(home: Home | None = None) -> Server:
@@ -61,7 +77,7 @@ def start(home: Home | None = None) -> Server:
         return server
     _make(home)
     output = home.path / "server.out"
-    with output.open("wb") as stream:
+    with _opened(output) as stream:
         process = subprocess.Popen(
             [sys.executable, "-m", "tpuctl.server"],
             stdin=subprocess.DEVNULL,
@@ -102,15 +118,34 @@ def stop(home: Home | None = None) -> bool:
 def _make(home: Home) -> None:
     try:
         home.make()
+    except FileExistsError as error:
+        message = f"{home.path} is not a folder; set TPUCTL_HOME to a folder that you can write to"
+        raise FailedPrecondition(message) from error
     except OSError as error:
-        raise FailedPrecondition(f"cannot make {home.path}: {error.strerror}; set TPUCTL_HOME elsewhere") from error
+        raise _unusable("make", home.path, error) from error
+
+
+def _opened(output: Path) -> BinaryIO:
+    try:
+        return output.open("wb")
+    except OSError as error:
+        raise _unusable("write", output, error) from error
+
+
+def _unusable(verb: str, path: Path, error: OSError) -> ApiError:
+    """Why the home can't be used, and what to do."""
+    if error.errno == errno.ENOSPC:
+        return FailedPrecondition(f"cannot {verb} {path}: the disk is full; free some space and try again")
+    reason = (error.strerror or str(error)).lower()
+    return FailedPrecondition(f"cannot {verb} {path}: {reason}; set TPUCTL_HOME to a folder that you can write to")
 
 
 def _answers(server: Server, home: Home) -> bool:
     """Whether ``server`` is there and is the one that wrote server.json, not another program on its port."""
     transport = Transport(server.url, _token(home))
     try:
-        return bool(transport.call("GET", "/tpuctl/v1/ping")["pid"] == server.pid)
+        answer = transport.call("GET", "/tpuctl/v1/ping")
+        return isinstance(answer, dict) and answer.get("pid") == server.pid
     except Unauthenticated:
         raise
     except ApiError:
@@ -123,7 +158,9 @@ def _token(home: Home) -> str:
     """The bearer token: TPUCTL_TOKEN, else the home's token file."""
     chosen = os.environ.get("TPUCTL_TOKEN")
     if chosen:
-        return chosen
+        if chosen.isascii() and chosen.isprintable():
+            return chosen
+        raise Unauthenticated("TPUCTL_TOKEN is not a token: it may hold only printable ASCII letters, on one line")
     try:
         return home.token.read_text().strip()
     except FileNotFoundError as error:

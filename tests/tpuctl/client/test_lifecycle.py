@@ -104,3 +104,46 @@ def test_waiting_has_an_end(home: Home) -> None:
             client.wait(operation, timeout_seconds=-1)
         with pytest.raises(NotFound):
             client.wait(operation)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '{"pid": 1, "started": 0, "url": 5}',
+        "[]",
+        "7",
+        "no JSON",
+        '{"pid": 1}',
+        '{"pid": 1, "started": 0, "url": "ftp://127.0.0.1:1"}',
+        '{"pid": 1, "started": 0, "url": "http://127.0.0.1:port"}',
+        '{"pid": 1, "started": 0, "url": "http://[::1:1"}',
+        '{"pid": 1, "started": 0, "url": "http://127.0.0.1\\n:1"}',
+    ],
+)
+def test_an_odd_server_file_is_no_control_plane(home: Home, written: str) -> None:
+    home.make()
+    home.token.write_text("of-a-test")
+    home.server.write_text(written)
+    assert running() is None
+
+
+def test_a_home_that_is_no_folder_is_told(tmp_path: Path) -> None:
+    home = Home(tmp_path / "file")
+    home.path.write_text("")
+    with pytest.raises(FailedPrecondition, match="file is not a folder; set TPUCTL_HOME to a folder that you can"):
+        start(home)
+
+
+def test_a_home_where_nothing_can_be_written_is_told(home: Home) -> None:
+    (home.path / "server.out").mkdir()
+    with pytest.raises(FailedPrecondition, match=r"cannot write .*server\.out: is a directory; set TPUCTL_HOME to"):
+        start(home)
+
+
+@pytest.mark.parametrize("token", ["two\nlines", "\N{LATIN SMALL LETTER E WITH ACUTE}", "\udcff"])
+def test_a_token_that_cannot_be_sent_is_told(home: Home, monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    home.token.write_text("of-a-test")
+    home.server.write_text('{"pid": 1, "started": 0, "url": "http://127.0.0.1:1"}')
+    monkeypatch.setenv("TPUCTL_TOKEN", token)
+    with pytest.raises(Unauthenticated, match="TPUCTL_TOKEN is not a token"):
+        running()
