@@ -49,6 +49,6 @@ def read_slice(name: str, zone: str | None) -> dict[str, Any]:
     from tpuctl.api.names import default_project, default_zone
     from tpuctl.cli.reader import read
 
-    location = f"projects/{default_project()}/locations/{zone or default_zone()}"
+    location = f"projects/{default_project()}/locations/{quote(zone or default_zone(), safe='')}"
     found: dict[str, Any] = read(f"/tpuctl/v1/{location}/slices/{quote(name, safe='')}")
     return found

@@ -28,6 +28,7 @@ def run(arguments: list[str] | None = None) -> int:
     from tpuctl.cli.app import app
 
     try:
+        _check_text(sys.argv[1:] if arguments is None else arguments)
         status = app(arguments, prog_name="tpuctl", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         print("\ntpuctl: interrupted", file=sys.stderr)
@@ -57,6 +58,19 @@ def _mend_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def _check_text(arguments: list[str]) -> None:
+    """Raise Problem for an argument that is not text: requests, which are UTF-8, can't carry it."""
+    for argument in arguments:
+        if not _is_text(argument):
+            shown = os.fsencode(argument).decode(errors="backslashreplace")
+            raise Problem(f"the name or argument '{shown}' is not valid UTF-8", "", exit_codes.USAGE)
+
+
+def _is_text(argument: str) -> bool:
+    """Whether it holds no surrogates, which stand for bytes that are not UTF-8."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in argument)
 
 
 def explain(error: Exception) -> Failure:

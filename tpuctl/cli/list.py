@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
+from urllib.parse import quote
 
 import typer
 
@@ -103,6 +105,8 @@ TYPES = Listing(
 @app.command("slices")
 def list_slices(zone: OneZone = ALL_ZONES, output: Output = Format.TABLE, watch: Watch = False) -> None:
     """List slices."""
+    if zone == ALL_ZONES:
+        _check_default_zone()
     there = "" if zone == ALL_ZONES else f" --zone {zone}"
     where = "" if zone == ALL_ZONES else f" in {zone}"
     empty = f"No slices{where}. Create one: tpuctl create slice NAME --type v3-8{there}"
@@ -124,6 +128,15 @@ def list_types(output: Output = Format.TABLE) -> None:
     show_list(rows, TYPES.columns, output, TYPES.empty)
 
 
+def _check_default_zone() -> None:
+    """Refuse a TPUCTL_ZONE that there is not, also where all zones are listed. Raises ApiError."""
+    if chosen := os.environ.get("TPUCTL_ZONE"):
+        from tpuctl.api.names import default_project, location_name
+        from tpuctl.cli.reader import read
+
+        read(f"/v2/{location_name(default_project(), quote(chosen, safe=''))}")
+
+
 def _show(what: Listing, output: Format, watch: bool, zone: str = ALL_ZONES) -> None:
     from tpuctl.cli.watch import repeat
 
@@ -134,7 +147,7 @@ def _read(what: Listing, zone: str) -> list[Resource]:
     from tpuctl.api.names import default_project
     from tpuctl.cli.reader import read
 
-    answer: dict[str, Any] = read(what.path.format(project=default_project(), zone=zone))
+    answer: dict[str, Any] = read(what.path.format(project=default_project(), zone=quote(zone, safe="")))
     return answer.get(what.field) or []
 
 

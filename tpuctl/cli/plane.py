@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 def connect() -> Client:
     """A client of this home's control plane, which is started first, with a word on it, if need be."""
     from tpuctl import client
+    from tpuctl.cli import settings
     from tpuctl.cli.steps import step
 
+    settings.check()
     if client.running() is None:
         with step("Starting the control plane", "Started the control plane"):
             return client.connect()

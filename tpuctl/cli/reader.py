@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tpuctl.api.home import Home
+from tpuctl.cli import settings
 
 
 class NotRunning(Exception):
@@ -31,9 +32,10 @@ def read(path: str) -> Any:
 
 def get(path: str, timeout_seconds: float = 10.0) -> Any:
     """The JSON answer to a GET. Raises ApiError for a refusal, NotRunning if nobody answers."""
+    settings.check()
     home = Home.find()
     try:
-        address = urlsplit(json.loads(home.server.read_text())["url"])
+        address = urlsplit(str(json.loads(home.server.read_text())["url"]))
         token = os.environ.get("TPUCTL_TOKEN") or home.token.read_text().strip()
         connection = HTTPConnection(address.hostname or "", address.port, timeout=timeout_seconds)
         try:
