@@ -8,13 +8,16 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli import complete
-from tpuctl.cli.options import Wait
+from tpuctl.cli.options import Wait, valid_job
 
 POLL_SECONDS = 0.1
 
 app = typer.Typer(help="Cancel a job.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job.", autocompletion=complete.running_jobs)]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="Name of the job.", autocompletion=complete.running_jobs, callback=valid_job),
+]
 
 
 @app.command("job")

@@ -9,14 +9,14 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli import complete
-from tpuctl.cli.options import Output, Wait, Zone
+from tpuctl.cli.options import Output, Wait, Zone, valid_slice
 from tpuctl.cli.output import Format
 
 RUNTIME_VERSION = "tpu-ubuntu2204-base"
 
 app = typer.Typer(help="Create a slice or a single device.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A name that no slice has yet.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A name that no slice has yet.", callback=valid_slice)]
 Type = Annotated[
     str,
     typer.Option("--type", "-t", metavar="TYPE", help="Accelerator type, such as v3-8.", autocompletion=complete.types),

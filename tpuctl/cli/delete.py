@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tpuctl.cli import complete
-from tpuctl.cli.options import Wait, Yes, Zone
+from tpuctl.cli.options import Wait, Yes, Zone, valid_slices
 
 if TYPE_CHECKING:
     from tpuctl.client import Client
 
 app = typer.Typer(help="Delete a slice.", no_args_is_help=True)
 
-Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of slices.", autocompletion=complete.slices)]
+Names = Annotated[
+    list[str],
+    typer.Argument(metavar="NAME...", help="Names of slices.", autocompletion=complete.slices, callback=valid_slices),
+]
 
 
 @app.command("slice")

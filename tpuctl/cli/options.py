@@ -6,8 +6,24 @@ from typing import Annotated
 
 import typer
 
+from tpuctl.api.names import check_id
 from tpuctl.cli import complete
 from tpuctl.cli.output import Format
+
+
+def valid_slice(name: str | None) -> str | None:
+    """A slice's name as it came. Raises InvalidArgument for one that no slice can have."""
+    return name if name is None else check_id("slice", name)
+
+
+def valid_slices(names: list[str]) -> list[str]:
+    return [check_id("slice", name) for name in names]
+
+
+def valid_job(name: str | None) -> str | None:
+    """A job's name as it came. Raises InvalidArgument for one that no job can have."""
+    return name if name is None else check_id("job", name)
+
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="How to print what was found.")]
 Zone = Annotated[
@@ -17,5 +33,10 @@ Zone = Annotated[
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done, or return at once.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it anew every second, until Ctrl-C.")]
-SliceName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the slice.", autocompletion=complete.slices)]
-JobName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job.", autocompletion=complete.jobs)]
+SliceName = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="Name of the slice.", autocompletion=complete.slices, callback=valid_slice),
+]
+JobName = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the job.", autocompletion=complete.jobs, callback=valid_job)
+]

@@ -12,7 +12,7 @@ import typer
 
 from tpuctl.cli import complete, exit_codes
 from tpuctl.cli.job_words import AFTER_DASHES, RunJob
-from tpuctl.cli.options import Output, Wait, Zone
+from tpuctl.cli.options import Output, Wait, Zone, valid_job, valid_slice
 from tpuctl.cli.output import Format
 from tpuctl.zoo.catalogue import MODELS
 
@@ -35,13 +35,18 @@ Words = Annotated[
 ]
 Slice = Annotated[
     str | None,
-    typer.Option("--slice", metavar="NAME", help="Run on this slice.", autocompletion=complete.slices),
+    typer.Option(
+        "--slice", metavar="NAME", help="Run on this slice.", autocompletion=complete.slices, callback=valid_slice
+    ),
 ]
 Type = Annotated[
     str | None,
     typer.Option("--type", "-t", metavar="TYPE", help="Make a slice of this type.", autocompletion=complete.types),
 ]
-Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the job, and of the slice it makes.")]
+Name = Annotated[
+    str | None,
+    typer.Option("--name", metavar="NAME", help="Name of the job, and of the slice it makes.", callback=valid_job),
+]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep the slice that was made for the job.")]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 
@@ -49,3 +50,24 @@ def test_a_zone_that_is_not_there_is_refused_as_that_of_the_option_is(tpuctl, pl
     by_environment = tpuctl("list", "slices")
     assert by_option == by_environment
     assert message in by_option.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("describe", "slice", "../../x"),
+        ("describe", "job", "a/b"),
+        ("attach", "Demo"),
+        ("logs", ""),
+        ("cancel", "job", "x?y"),
+        ("delete", "slice", "demo", ".."),
+        ("create", "slice", "-", "--type", "v3-8"),
+        ("run", "job", "--slice", "a b", "true"),
+        ("run", "job", "--name", "a b", "true"),
+    ],
+)
+def test_a_name_that_cannot_be_exits_2_before_anything_is_asked(tpuctl, plane, arguments):
+    result = tpuctl(*arguments)
+    assert result.exit_code == 2
+    assert re.match("tpuctl: (slice|job) name .* is not valid: use 1 to 63 lower-case letters", result.stderr)
+    assert plane.requests == []
