@@ -65,6 +65,14 @@ def _ending(job: Job) -> Any:
             )
         case "CANCELLED":
             return Text.assemble(("✗ ", "yellow"), f"Job {job.name} was cancelled")
-    how = f"was killed by signal {job.signal}" if job.signal else f"failed with exit status {job.exit_code}"
-    how = how if job.exit_code is not None else "failed before it started"
-    return Text.assemble(("✗ ", "red"), f"Job {job.name} {how}")
+    return Text.assemble(("✗ ", "red"), f"Job {job.name} {_failure(job)}")
+
+
+def _failure(job: Job) -> str:
+    """How a job failed. One that ran has no exit status if its worker ended before it could tell."""
+    if job.signal:
+        return f"was killed by signal {job.signal}"
+    if job.exit_code is not None:
+        return f"failed with exit status {job.exit_code}"
+    has_run = job.start_time is not None or job.metrics
+    return "was ended while it ran: its exit status is not known" if has_run else "failed before it started"

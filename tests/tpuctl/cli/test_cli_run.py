@@ -158,6 +158,13 @@ def test_json_is_one_object_and_all_that_is_on_stdout(tpuctl, job, script):
         ({"state": "FAILED", "exitCode": 137, "signal": 9}, 137, "was killed by signal 9"),
         ({"state": "CANCELLED", "exitCode": 143, "signal": 15}, 143, "was cancelled"),
         ({"state": "FAILED", "exitCode": None, "error": {"code": 8, "message": "no capacity"}}, 5, "no capacity"),
+        ({"state": "FAILED", "exitCode": None, "metrics": {}}, 1, "failed before it started"),
+        ({"state": "FAILED", "exitCode": None}, 1, "was ended while it ran"),
+        (
+            {"state": "FAILED", "exitCode": None, "metrics": {}, "startTime": "2026-01-01T00:00:00Z"},
+            1,
+            "was ended while it ran",
+        ),
     ],
 )
 def test_the_job_s_exit_status_is_the_command_line_s(tpuctl, plane, job, script, ending, exit_code, words):
