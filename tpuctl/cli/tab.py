@@ -47,6 +47,7 @@ def offers(words: Sequence[str], last: str) -> list[Offer]:
     """What can follow ``words`` (without the program's name) where ``last`` is begun."""
     command: Command = json.loads(TREE.read_text())
     awaited: Source | None = None
+    has_model = False
     for word in words:
         if word == "--":
             return []
@@ -55,6 +56,9 @@ def offers(words: Sequence[str], last: str) -> list[Offer]:
             awaited = None
         elif word in options:
             awaited = options[word]
+        elif command.get("argument") == "models" and not word.startswith("-"):
+            if not (has_model := has_model or _is_model(word)):
+                return []  # a file or a command: what follows is its own
         else:
             command = commands.get(word, command)
     if awaited is not None:
@@ -65,6 +69,12 @@ def offers(words: Sequence[str], last: str) -> list[Offer]:
         known = command["commands"].items()
         return [Offer(name, found["help"]) for name, found in sorted(known) if name.startswith(last)]
     return _of_source(command.get("argument", ""), last)
+
+
+def _is_model(word: str) -> bool:
+    from tpuctl.zoo.catalogue import MODELS
+
+    return word in MODELS
 
 
 def _of_source(source: Source, last: str) -> list[Offer]:
