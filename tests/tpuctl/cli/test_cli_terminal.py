@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pexpect
@@ -30,6 +32,7 @@ def terminal(plane, tmp_path):
             dimensions=(40, 140),
             timeout=20,
             encoding="utf-8",
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # ignored where CI runs in the background
         )
         started.append(child)
         return child
