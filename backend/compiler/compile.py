@@ -9,7 +9,7 @@ from jaxlib import xla_client
 from jaxlib.mlir import ir
 
 from backend.compiler import stablehlo
-from backend.compiler.cost import as_cost, program_cost
+from backend.compiler.cost import program_cost
 from backend.compiler.memory import largest_temporaries, plan_memory
 from backend.compiler.partition import PARTITIONER
 from backend.compiler.program import Program
@@ -67,7 +67,7 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
             donated=donated,
             replicated=replicated,
             memory=plan_memory(scheduled, donated),
-            cost=as_cost(program_cost(scheduled, partitions, generation)),
+            cost=program_cost(scheduled, partitions, generation),
             optimized_module=stablehlo.bytecode(local),
         )
     _check_fits(program, generation)

@@ -42,16 +42,11 @@ class Work:
         self.mxu_seconds += other.mxu_seconds * times
 
 
-def program_cost(schedule: Computation, num_cores: int, generation: Generation) -> Work:
+def program_cost(schedule: Computation, num_cores: int, generation: Generation) -> Cost:
     """Work of one core for one run of a scheduled program."""
     total = Work(seconds=generation.launch_seconds)
     total.add(_computation(schedule, generation, num_cores))
-    return total
-
-
-def as_cost(work: Work) -> Cost:
-    """The public summary."""
-    return Cost(work.flops, work.transcendentals, work.bytes_accessed, work.seconds)
+    return Cost(total.flops, total.transcendentals, total.bytes_accessed, total.seconds, total.mxu_seconds)
 
 
 def _computation(computation: Computation, generation: Generation, num_cores: int) -> Work:

@@ -78,12 +78,13 @@ class MemoryStats:
 
 @dataclass(frozen=True)
 class Cost:
-    """Work of one core for one run of a program. ``device_seconds`` comes from the timing model."""
+    """Work of one core for one run of a program. Seconds, in all and on the matrix unit, are the timing model's."""
 
     flops: float = 0.0
     transcendentals: float = 0.0
     bytes_accessed: float = 0.0
     device_seconds: float = 0.0
+    mxu_seconds: float = 0.0
 
 
 @dataclass

@@ -95,5 +95,5 @@ class EmulatedMachine:
                 from backend.ici import collectives
                 from backend.tensorcore.engine import KERNELS, Engine
 
-                self._engine = Engine({**KERNELS, **collectives.KERNELS}, self._generation, pool=self._pool)
+                self._engine = Engine({**KERNELS, **collectives.KERNELS}, pool=self._pool)
             return self._engine

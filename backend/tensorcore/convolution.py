@@ -38,14 +38,6 @@ class _Geometry:
     reversal: list[bool]
 
     @property
-    def padded(self) -> tuple[int, ...]:
-        """Sizes of the input after dilation and padding (cropping, where padding is negative)."""
-        return tuple(
-            max(0, (size - 1) * dilation + 1 if size else 0) + low + high
-            for size, dilation, (low, high) in zip(self.input, self.lhs_dilation, self.padding, strict=True)
-        )
-
-    @property
     def is_plain(self) -> bool:
         """Whether windows are single positions in order: a matrix product over features."""
         count = len(self.input)
@@ -83,10 +75,14 @@ def build(site: Site) -> Step:
     groups = max(a["feature_groups"], a["batch_groups"])
     window, outputs = int(np.prod(geometry.kernel)), int(np.prod(geometry.output))
     summing = over_cores or (groups == 1 and window * features > images * outputs and features > 1)
-    make = _Contraction if summing else _Sliding
-    worker = make(
-        site, geometry, images if not summing else features, x.shape[-1], w.shape[-1] // groups, dtype, groups
-    )
+    columns = w.shape[-1] // groups
+    worker: _Contraction | _Sliding
+    if summing:
+        worker = _Contraction(site, geometry, features, images, columns, dtype, sum_jobs=over_cores)
+    else:
+        images, features = images // a["batch_groups"], features // a["feature_groups"]
+        shared = not rhs_core and groups == 1
+        worker = _Sliding(site, geometry, images, features, columns, dtype, kernel_is_shared=shared)
     lhs, rhs, result = site.instruction.operands[0], site.instruction.operands[1], site.instruction.results[0]
     kernel_flip = tuple(slice(None, None, -1) if flip else slice(None) for flip in geometry.reversal)
     cores = site.num_cores if (lhs_core or rhs_core) else 1
@@ -101,7 +97,7 @@ def build(site: Site) -> Step:
             kernel = kernels[core] if rhs_core else kernels
             target = outputs[core] if site.lead else outputs
             jobs += _groups(source, kernel, target, a)
-        worker.run(jobs, sum_jobs=over_cores, kernel_is_shared=not rhs_core and groups == 1)
+        worker.run(jobs)
 
     return step
 
@@ -188,13 +184,10 @@ class _Sliding:
         features: int,
         outputs: int,
         dtype: np.dtype[Any],
-        groups: int,
+        kernel_is_shared: bool,
     ) -> None:
-        del groups
-        a = site.attributes
-        features //= a["feature_groups"]
-        images //= a["batch_groups"]
         self._geometry, self._workers, self._dtype = geometry, site.workers, dtype
+        self._kernel_is_shared = kernel_is_shared
         window = int(np.prod(geometry.kernel)) * features
         positions = int(np.prod(geometry.output))
         image_bytes = max(1, positions * window * dtype.itemsize)
@@ -207,10 +200,9 @@ class _Sliding:
         self._out_buffer = [site.scratch((block_rows, outputs), dtype) for _ in range(site.workers.count)]
         self._kernel = site.scratch((window, outputs), dtype)
 
-    def run(self, jobs: list[_Job], sum_jobs: bool, kernel_is_shared: bool) -> None:
-        del sum_jobs
+    def run(self, jobs: list[_Job]) -> None:
         self._patches.clear()
-        if kernel_is_shared:
+        if self._kernel_is_shared:
             self._load_kernel(jobs[0][1])
             self._run_blocks([(x, out) for x, _, out in jobs])
         else:
@@ -237,24 +229,19 @@ class _Sliding:
     def _block(self, images: Array, out: Array, row: int, thread: int) -> None:
         geometry = self._geometry
         padded = self._patches.load(images, thread)
+        sizes = geometry.output
+        if sizes:
+            stop = min(sizes[0], row + self._rows)
+            padded = padded[:, row * geometry.strides[0] :]
+            sizes = (stop - row, *sizes[1:])
+            out = out[:, row:stop]
         if geometry.is_plain:
-            rows = padded.reshape(-1, padded.shape[-1])
+            rows = (padded[:, : sizes[0]] if sizes else padded).reshape(-1, padded.shape[-1])
         else:
-            sizes = geometry.output
-            if sizes:
-                stop = min(sizes[0], row + self._rows)
-                padded = padded[:, row * geometry.strides[0] :]
-                sizes = (stop - row, *sizes[1:])
-                out = out[:, row:stop]
             windows = self._patches.windows(padded, sizes, geometry.strides, geometry.rhs_dilation, geometry.kernel)
             count = images.shape[0] * int(np.prod(sizes, dtype=np.int64))
             rows = self._rows_buffer[thread][:count]
             np.copyto(rows.reshape(windows.shape), windows)
-        if geometry.is_plain and geometry.output:
-            stop = min(geometry.output[0], row + self._rows)
-            if self._rows != geometry.output[0]:
-                rows = np.ascontiguousarray(padded[:, row:stop]).reshape(-1, padded.shape[-1])
-                out = out[:, row:stop]
         if out.dtype == self._dtype and out.flags.c_contiguous:
             np.matmul(rows, self._kernel, out=out.reshape(rows.shape[0], -1))
         else:
@@ -266,7 +253,8 @@ class _Sliding:
 class _Contraction:
     """Contraction by contraction: the transposed rows of windows times the other operand, added up.
 
-    The input's features are the "images" that are summed over; a window is as large as the output.
+    The input's features are the ``images`` that are summed over, its batch is what is called ``features`` elsewhere; a
+    window is as large as the output.
     """
 
     def __init__(
@@ -274,14 +262,13 @@ class _Contraction:
         site: Site,
         geometry: _Geometry,
         images: int,
-        features: int,
+        batch: int,
         outputs: int,
         dtype: np.dtype[Any],
-        groups: int,
+        sum_jobs: bool,
     ) -> None:
-        del features, groups
-        batch = site.operand_type(0).shape[site.attributes["input"][0]]
-        self._geometry, self._workers, self._dtype = geometry, site.workers, dtype
+        self._geometry, self._workers = geometry, site.workers
+        self._sum_jobs = sum_jobs
         self._kernel_size = int(np.prod(geometry.kernel))
         window = int(np.prod(geometry.output)) * batch
         image_bytes = max(1, self._kernel_size * window * dtype.itemsize)
@@ -294,10 +281,9 @@ class _Contraction:
         self._sums = site.scratch((_ACCUMULATORS, window, outputs), dtype)
         self._products = [site.scratch((window, outputs), dtype) for _ in range(threads)]
 
-    def run(self, jobs: list[_Job], sum_jobs: bool, kernel_is_shared: bool) -> None:
-        del kernel_is_shared
+    def run(self, jobs: list[_Job]) -> None:
         self._patches.clear()
-        if sum_jobs:
+        if self._sum_jobs:
             self._sum([(x, w) for x, w, _ in jobs], jobs[0][2])
         else:
             for x, w, out in jobs:

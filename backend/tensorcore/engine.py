@@ -13,10 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from backend.compiler.cost import program_cost
 from backend.compiler.program import Program, TensorType
 from backend.compiler.schedule import schedule
-from backend.hardware import Generation
 from backend.tensorcore import (
     control,
     convolution,
@@ -59,12 +57,10 @@ class Engine:
     def __init__(
         self,
         kernels: Mapping[str, Kernel],
-        generation: Generation,
         threads: int | None = None,
         pool: Pool | None = None,
     ) -> None:
         self.kernels = kernels
-        self.generation = generation
         self.workers = Workers(threads)
         self.arena = Arena()
         self.pool = pool or Pool()
@@ -91,7 +87,6 @@ class Loaded:
         self._program = program
         self._variants: dict[tuple[bool, ...], _Variant] = {}
         self._lock = threading.Lock()
-        self._cost = program_cost(program.schedule, program.num_cores, engine.generation)
         self._variant(tuple(program.replicated))
 
     def run(self, arguments: Sequence[Value]) -> Launch:
@@ -113,7 +108,7 @@ class Loaded:
                 results.append(Value(array, uniform))
         for value in variant.transient:
             environment[value] = None  # keep nobody's memory alive
-        return Launch(results, self._cost.seconds, self._cost.mxu_seconds)
+        return Launch(results, program.cost.device_seconds, program.cost.mxu_seconds)
 
     def _outputs(self, variant: _Variant) -> list[Array]:
         cores = self._program.num_cores

@@ -25,7 +25,7 @@ class Chips:
     """An engine with what it takes to run JAX functions on it."""
 
     def __init__(self, threads: int | None = None) -> None:
-        self.engine = Engine({**KERNELS, **collectives.KERNELS}, generation("v3"), threads)
+        self.engine = Engine({**KERNELS, **collectives.KERNELS}, threads)
 
     def compile(self, function: Callable[..., Any], *arguments: Any, cores: int = 1, **jit: Any) -> Program:
         traced = jax.jit(function, **jit).trace(*arguments)
