@@ -67,6 +67,8 @@ def reader_of(operation: ir.Operation, source: str) -> Reader:
     """The function that reads an operation's attributes. Raises Unimplemented for one that isn't taken."""
     reader = _nothing if is_identity(operation) else _READERS.get(_plain_name(operation))
     if reader is None:
+        if operation.name in _INSTEAD:
+            raise Unimplemented(f"{operation.name} is not there on this device; {_INSTEAD[operation.name]} ({source})")
         shown = f"custom call {_target(operation)}" if operation.name.endswith(".custom_call") else operation.name
         raise Unimplemented(f"{shown} is not supported yet ({source})")
     return reader
@@ -301,6 +303,20 @@ def _with_groups(*names: str) -> Reader:
     return lambda operation: {**_groups(operation), **{name: _int(operation, name) for name in names}}
 
 
+_PLACED = re.compile(r"maximal device=(\d+)")
+
+
+def _host_transfer(operation: ir.Operation) -> Attributes:
+    """Channel of a host callback, and the only core that takes part, None if all do. Raises Unimplemented."""
+    if not _bool(operation, "is_host_transfer"):
+        raise Unimplemented(f"{operation.name} between devices is not supported; use a collective such as lax.ppermute")
+    handle = stablehlo.ChannelHandle(operation.attributes["channel_handle"])
+    placed = _PLACED.search(
+        str(operation.attributes["mhlo.sharding"]) if "mhlo.sharding" in operation.attributes else ""
+    )
+    return {"channel": int(handle.handle), "core": int(placed[1]) if placed else None}
+
+
 def _permute(operation: ir.Operation) -> Attributes:
     flat = _ints(operation.attributes["source_target_pairs"])
     return {"pairs": list(zip(flat[::2], flat[1::2], strict=True))}
@@ -310,6 +326,11 @@ _IDENTITIES = frozenset({"optimization_barrier", "copy", "sharding_constraint", 
 _IDENTITY_CALLS = frozenset(
     {"Sharding", "annotate_device_placement", "xla.sdy.FuncResultSharding", "xla.sdy.ShardingGroup", "LayoutConstraint"}
 )
+
+_INSTEAD = {
+    "stablehlo.infeed": "pass the data as arguments (jax.device_put), or fetch it with jax.experimental.io_callback",
+    "stablehlo.outfeed": "return the data, or hand it over with jax.debug.callback or jax.experimental.io_callback",
+}
 
 _READERS: dict[str, Reader] = {
     **dict.fromkeys(ELEMENTWISE, _nothing),
@@ -349,6 +370,8 @@ _READERS: dict[str, Reader] = {
     "if": _nothing,
     "create_token": _nothing,
     "after_all": _nothing,
+    "send": _host_transfer,
+    "recv": _host_transfer,
     "cholesky": lambda op: {"lower": _bool(op, "lower")},
     "triangular_solve": lambda op: {
         "left_side": _bool(op, "left_side"),

@@ -1,4 +1,4 @@
-"""Which operations work element by element? They fuse with their like."""
+"""Which operations work element by element, and fuse with their like? Which do more than compute?"""
 
 from __future__ import annotations
 
@@ -9,3 +9,6 @@ ELEMENTWISE = frozenset(
     popcnt power real remainder round_nearest_afz round_nearest_even rsqrt select shift_left
     shift_right_arithmetic shift_right_logical sign sine sinh sqrt square subtract tan tanh xor zeta conj""".split()
 )
+
+HOST_TRANSFERS = frozenset({"send", "recv"})
+"""They move values to the script's callbacks and back: done once each, in order, whoever needs the results."""

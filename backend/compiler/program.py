@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from backend.compiler.operations import HOST_TRANSFERS
+
 
 @dataclass(frozen=True)
 class TensorType:
@@ -65,6 +67,13 @@ class Computation:
         return len(self.types) - 1
 
 
+def reaches_host(instruction: Instruction) -> bool:
+    """Whether an instruction talks to the script's callbacks, itself or in a region."""
+    return instruction.op in HOST_TRANSFERS or any(
+        reaches_host(inner) for region in instruction.regions for inner in region.instructions
+    )
+
+
 @dataclass(frozen=True)
 class MemoryStats:
     """HBM of one core that a program needs, in bytes, tile padding included."""
@@ -111,6 +120,11 @@ class Program:
     @property
     def num_cores(self) -> int:
         return self.num_replicas * self.num_partitions
+
+    @property
+    def reaches_host(self) -> bool:
+        """Whether the program talks to callbacks of the script that launches it."""
+        return any(map(reaches_host, self.body.instructions))
 
     @property
     def parameters(self) -> list[TensorType]:

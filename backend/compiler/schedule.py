@@ -11,7 +11,7 @@ from collections import Counter
 from copy import copy
 from dataclasses import dataclass, field
 
-from backend.compiler.operations import ELEMENTWISE
+from backend.compiler.operations import ELEMENTWISE, HOST_TRANSFERS
 from backend.compiler.program import Computation, Instruction
 from backend.compiler.rounding import ROUND
 from backend.compiler.simplify import reducer, starts_neutral, uses
@@ -20,6 +20,7 @@ from backend.compiler.uniform import mark_uniform, spans_all_cores
 FUSIBLE = ELEMENTWISE | {"compare", "convert", "reduce_precision", ROUND}
 _LARGEST_CONSTANT_BYTES = 1 << 20
 _CONTROL_FLOW = frozenset({"while", "case", "if"})
+_EVERY_LAUNCH = _CONTROL_FLOW | HOST_TRANSFERS
 _OUTSIDE = -1
 
 
@@ -58,7 +59,7 @@ def _mark_constant(computation: Computation) -> None:
     known = [False] * len(computation.types)
     for instruction in computation.instructions:
         small = all(computation.types[value].nbytes <= _LARGEST_CONSTANT_BYTES for value in instruction.results)
-        if small and instruction.op not in _CONTROL_FLOW and all(known[value] for value in uses(instruction)):
+        if small and instruction.op not in _EVERY_LAUNCH and all(known[value] for value in uses(instruction)):
             for value in instruction.results:
                 known[value] = True
     computation.constant = known

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from backend.compiler.program import Computation, Instruction
+from backend.compiler.operations import HOST_TRANSFERS
+from backend.compiler.program import Computation, Instruction, reaches_host
 
 
 def simplify(computation: Computation) -> Computation:
@@ -38,11 +39,11 @@ def simplify(computation: Computation) -> Computation:
 
 
 def live(instructions: list[Instruction], returns: list[int]) -> list[Instruction]:
-    """The instructions that ``returns`` depends on, in order."""
+    """The instructions that ``returns`` depends on or that reach the host, in order."""
     needed = set(returns)
     kept = []
     for instruction in reversed(instructions):
-        if needed.intersection(instruction.results):
+        if needed.intersection(instruction.results) or reaches_host(instruction):
             kept.append(instruction)
             needed.update(uses(instruction))
     return kept[::-1]
@@ -127,7 +128,7 @@ def reducer(region: Computation) -> str:
 
 def _key(instruction: Instruction, computation: Computation) -> Hashable | None:
     """Equal for instructions that compute the same; None where that can't be told cheaply."""
-    if instruction.regions:
+    if instruction.regions or instruction.op in HOST_TRANSFERS:
         return None
     attributes = tuple(sorted((name, _hashable(value)) for name, value in instruction.attributes.items()))
     kinds = tuple((computation.types[v].shape, computation.types[v].dtype) for v in instruction.results)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from backend.compiler.program import Computation, Instruction
 
-_NEVER = frozenset({"partition_id", "reduce_scatter", "all_to_all", "collective_permute", "collective_broadcast"})
+_NEVER = frozenset(
+    {"partition_id", "reduce_scatter", "all_to_all", "collective_permute", "collective_broadcast", "recv"}
+)
 _FULL_GROUP = frozenset({"all_reduce", "all_gather"})
 
 

@@ -19,6 +19,7 @@ from backend.tensorcore import (
     control,
     convolution,
     fusion,
+    host_transfers,
     indexing,
     linalg,
     movement,
@@ -29,7 +30,7 @@ from backend.tensorcore import (
     window,
 )
 from backend.tensorcore.arena import Arena, Layout
-from backend.tensorcore.lowering import Block, Context, Kernel, Slot, lower, template
+from backend.tensorcore.lowering import Block, Context, Host, Kernel, Slot, lower, template
 from backend.tensorcore.pool import Pool
 from backend.tensorcore.threads import Workers
 from backend.tensorcore.value import Launch, Value
@@ -48,6 +49,7 @@ KERNELS: dict[str, Kernel] = {
     **linalg.KERNELS,
     **sorting.KERNELS,
     **control.KERNELS,
+    **host_transfers.KERNELS,
 }
 
 
@@ -75,6 +77,7 @@ class _Variant:
     """A program lowered for one choice of uniform parameters."""
 
     block: Block
+    context: Context
     uniform_results: list[bool]
     transient: list[int]
 
@@ -89,11 +92,15 @@ class Loaded:
         self._lock = threading.Lock()
         self._variant(tuple(program.replicated))
 
-    def run(self, arguments: Sequence[Value]) -> Launch:
-        """Run once. Arguments are those of all cores, in the order of the parameters; they are left as they are."""
+    def run(self, arguments: Sequence[Value], host: Host | None = None) -> Launch:
+        """Run once. Arguments are those of all cores, in the order of the parameters; they are left as they are.
+
+        ``host`` is where the program's callbacks are, if it has any. Raises the error of a callback that fails.
+        """
         program = self._program
         variant = self._variant(tuple(argument.uniform for argument in arguments))
         environment = variant.block.environment
+        variant.context.host = host
         for value, argument in zip(program.body.parameters, arguments, strict=True):
             environment[value] = argument.array
         results = []
@@ -135,7 +142,7 @@ class Loaded:
         ]
         context = Context(self._engine.kernels, self._engine.arena, Layout(), self._engine.workers, cores)
         block = lower(computation, parameters, context, outputs=frozenset(computation.returns))
-        return _Variant(block, [computation.uniform[value] for value in computation.returns], block.transient)
+        return _Variant(block, context, [computation.uniform[value] for value in computation.returns], block.transient)
 
 
 def _shape(kind: TensorType, uniform: bool, cores: int) -> tuple[int, ...]:

@@ -7,9 +7,9 @@ too; what is left for a launch is a list of steps that read and write an environ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -73,11 +73,24 @@ class Block:
             self.environment[inner] = outer[outside]
 
 
+class Host(Protocol):
+    """The callbacks of the script that launched a program."""
+
+    def send(self, channel: int, core: int, part: Array) -> None:
+        """Hand over one core's value. Raises TpuError if a callback failed or the script is gone."""
+        ...
+
+    def receive(self, channel: int, parts: Sequence[tuple[int, Array]]) -> None:
+        """Wait for the callbacks' answers: for each core an array to put its answer into. Raises TpuError."""
+        ...
+
+
 @dataclass
 class Context:
     """What all computations of one program share.
 
     ``active``, while it runs: the cores that are really in the branch or loop that all go through together.
+    ``host``, while a program runs that needs it: the way to the callbacks of the script.
     """
 
     kernels: Mapping[str, Kernel]
@@ -86,6 +99,7 @@ class Context:
     workers: Workers
     num_cores: int
     active: Array | None = None
+    host: Host | None = None
 
 
 @dataclass
