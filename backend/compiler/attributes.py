@@ -32,9 +32,15 @@ _DTYPES: dict[str, Any] = {
     "i4": ml_dtypes.int4,
     "ui4": ml_dtypes.uint4,
     "bf16": ml_dtypes.bfloat16,
-    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E3M4": ml_dtypes.float8_e3m4,
+    "f8E4M3": ml_dtypes.float8_e4m3,
     "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
     "f8E5M2": ml_dtypes.float8_e5m2,
+    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
+    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
+    "f4E2M1FN": ml_dtypes.float4_e2m1fn,
     "complex<f32>": np.complex64,
     "complex<f64>": np.complex128,
 }
@@ -43,7 +49,7 @@ _DTYPES: dict[str, Any] = {
 def tensor_type(kind: ir.Type) -> TensorType:
     """Shape and dtype of a ranked tensor type. Raises Unimplemented for element types that have no array form."""
     if str(kind) in {"!stablehlo.token", "!mhlo.token"}:
-        return TensorType((), np.dtype(np.bool_))
+        return TensorType((0,), np.dtype(np.bool_))
     ranked = ir.RankedTensorType(kind)
     name = str(ranked.element_type)
     if name not in _DTYPES:
@@ -135,61 +141,50 @@ def _array_reader(**fields: str) -> Reader:
 def _constant(operation: ir.Operation) -> Attributes:
     kind = tensor_type(operation.results[0].type)
     value = np.empty(kind.shape, kind.dtype)
-    if kind.dtype.kind == "c":
-        value[...] = _complex_elements(str(operation), kind)
-        return {"value": value}
-    dense = ir.DenseElementsAttr(operation.attributes["value"])
-    if dense.is_splat:
-        scalar = dense.get_splat_value()
-        value[...] = np.asarray(_scalar(scalar)).astype(kind.dtype)
-    elif kind.dtype.kind == "V" or kind.dtype.itemsize * 8 != _bits(operation):
-        bits = memoryview(dense)
-        value[...] = (
-            np.frombuffer(bits, np.uint16 if kind.dtype.itemsize == 2 else np.uint8)
-            .view(kind.dtype)
-            .reshape(kind.shape)
-        )
-    else:
-        value[...] = np.array(dense).astype(kind.dtype).reshape(kind.shape)
+    value[...] = _from_text(str(operation), kind) if kind.dtype in _TEXT_ONLY else _from_buffer(operation, kind)
     value.flags.writeable = False
     return {"value": value}
 
 
-_HEX = re.compile(r'dense<"0x([0-9A-F]+)">')
+def _from_buffer(operation: ir.Operation, kind: TensorType) -> Any:
+    dense = ir.DenseElementsAttr(operation.attributes["value"])
+    if not dense.is_splat:
+        return np.array(dense).astype(kind.dtype).reshape(kind.shape)
+    splat = dense.get_splat_value()
+    return np.asarray(splat.value).astype(kind.dtype)
+
+
+_TEXT_ONLY = frozenset(
+    np.dtype(_DTYPES[name]) for name in _DTYPES if not re.fullmatch(r"i1|u?i(8|16|32|64)|f(16|32|64)", name)
+)
+"""Types whose elements the bindings give in a constant's text only."""
+_BLOB = re.compile(r'dense<"0x([0-9A-F]+)">')
 _PAIR = re.compile(r"\(([^,()]+),([^,()]+)\)")
+_NUMBER = re.compile(r"0x[0-9A-F]+|-?\d+(?:\.\d+(?:[eE][-+]?\d+)?)?")
 
 
-def _complex_elements(text: str, kind: TensorType) -> Any:
-    """Complex elements from a constant's text, the only form in which the bindings give them."""
-    blob = _HEX.search(text)
+def _from_text(text: str, kind: TensorType) -> Any:
+    """Elements of the constant that is printed as ``text``: one for all of them, or in the constant's shape."""
+    blob = _BLOB.search(text)
     if blob:
-        return np.frombuffer(bytes.fromhex(blob.group(1)), kind.dtype).reshape(kind.shape if kind.size > 1 else ())
-    numbers = [complex(_float(real), _float(imaginary)) for real, imaginary in _PAIR.findall(text)]
-    return numbers[0] if len(numbers) == 1 else np.array(numbers, kind.dtype).reshape(kind.shape)
+        elements = np.frombuffer(bytes.fromhex(blob.group(1)), kind.dtype)
+    else:
+        inside = text[text.index("dense<") : text.rindex("> :")]
+        if kind.dtype.kind == "c":
+            part = np.dtype(f"f{kind.dtype.itemsize // 2}")
+            pairs = [[_element(number, part) for number in pair] for pair in _PAIR.findall(inside)]
+            elements = np.array(pairs, part).view(kind.dtype).ravel()
+        else:
+            elements = np.array([_element(number, kind.dtype) for number in _NUMBER.findall(inside)], kind.dtype)
+    return elements[0] if elements.size == 1 else elements.reshape(kind.shape)
 
 
-def _float(text: str) -> float:
+def _element(text: str, dtype: np.dtype[Any]) -> Any:
+    """A number as MLIR prints it: decimal, or the bits of a float in hexadecimal."""
     text = text.strip()
     if text.startswith("0x"):
-        raw = bytes.fromhex(text[2:])
-        return float(np.frombuffer(raw[::-1], f"f{len(raw)}")[0])
-    return float(text)
-
-
-def _bits(operation: ir.Operation) -> int:
-    element = ir.RankedTensorType(operation.results[0].type).element_type
-    name = str(element)
-    if name == "i1":
-        return 8
-    digits = re.findall(r"\d+", name)
-    return int(digits[0]) * (2 if name.startswith("complex") else 1) if not name.startswith("f8") else 8
-
-
-def _scalar(attribute: ir.Attribute) -> float | int:
-    if isinstance(attribute, ir.FloatAttr):
-        return float(attribute.value)
-    text = str(attribute)
-    return int(attribute.value) if not text.startswith(("true", "false")) else int(text.startswith("true"))
+        return np.frombuffer(bytes.fromhex(text[2:].zfill(2 * dtype.itemsize))[::-1], dtype)[0]
+    return np.array(float(text)).astype(dtype)[()]
 
 
 _COMPARISON = re.compile(r"\b(EQ|NE|LT|LE|GT|GE)\b")

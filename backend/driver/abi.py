@@ -291,8 +291,8 @@ PLAIN_STRUCTS: dict[str, str] = {
         "error_message_size:size"
     ),
     "PJRT_Chunk": "data:pointer size:size deleter:pointer deleter_arg:pointer",
-    "PJRT_SendCallbackInfo": "channel_id:int64 user_arg:pointer send_callback:pointer",
-    "PJRT_RecvCallbackInfo": "channel_id:int64 user_arg:pointer recv_callback:pointer",
+    "PJRT_SendCallbackInfo": "channel_id:int64 user_arg:pointer callback:pointer",
+    "PJRT_RecvCallbackInfo": "channel_id:int64 user_arg:pointer callback:pointer",
     "PJRT_Buffer_CopyRawToHostFuture_Callback_Args": (
         "struct_size:size callback_data:pointer error_code:int32 error_message:pointer error_message_size:size "
         "dst:pointer"

@@ -47,6 +47,13 @@ def sweep() -> None:
         cell = following
 
 
+def discard(cell: int) -> None:
+    """Forget an object that was never C++'s, or that C++ has given up."""
+    del _objects[cell]
+    ctypes.c_uint64.from_address(cell).value = 0
+    _free.append(cell)
+
+
 def _grow() -> None:
     slab = ctypes.create_string_buffer(CELL_BYTES * _SLAB_CELLS + 16)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(slab))  # destructors write to it until the end of the process

@@ -7,12 +7,13 @@ from typing import Any
 
 from backend.driver import handles
 from backend.driver.buffers import Buffer
+from backend.driver.callbacks import callbacks_of
 from backend.driver.devices import Device
 from backend.driver.events import completion_event
 from backend.driver.executables import Executable
 from backend.driver.slots import slot
 from backend.driver.structs import STRUCTS
-from backend.errors import FailedPrecondition, Unimplemented
+from backend.errors import FailedPrecondition
 from backend.link.messages import Execute
 
 
@@ -32,8 +33,6 @@ def _execute(args: Any) -> None:
     if executable.deleted:
         raise FailedPrecondition(f"the executable of {executable.compiled.name} has been deleted")
     options = STRUCTS["PJRT_ExecuteOptions"].from_address(args.options)
-    if options.num_send_ops or options.num_recv_ops:
-        raise Unimplemented("host callbacks are not supported on this device")
     arguments = _arguments(args.argument_lists, args.num_devices, args.num_args)
     keep = _kept(options)
     devices, cores = executable.devices, []
@@ -43,7 +42,8 @@ def _execute(args: Any) -> None:
     session = executable.client.session
     first = session.new_numbers(len(devices) * len(executable.result_types))
     numbers = [buffer.number for buffer in arguments]
-    sequence = session.submit(lambda sequence: Execute(sequence, executable.number, numbers, first, cores, keep))
+    calls = callbacks_of(options, args.num_devices) if options.num_send_ops or options.num_recv_ops else None
+    sequence = session.launch(lambda sequence: Execute(sequence, executable.number, numbers, first, cores, keep), calls)
     _mark_donated(executable, arguments, args.num_args, keep)
     _give_results(args.output_lists, executable, devices, first, sequence)
     if args.device_complete_events:

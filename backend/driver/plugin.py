@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 from typing import Any
 
 import jax
@@ -25,7 +26,8 @@ def register() -> None:
 def _leave(api: Any) -> None:
     """Finish what has effects, then cut jaxlib off from Python."""
     if client.clients:
-        jax.effects_barrier()
+        with contextlib.suppress(jax.errors.JaxRuntimeError):  # JAX itself is about to say what failed
+            jax.effects_barrier()
     for each in client.clients:
         each.session.drain(_EXIT_SECONDS)
         each.session.close()

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from backend.driver import handles
+from backend.driver.callbacks import Callbacks, CallbackThread
 from backend.errors import TpuError, Unavailable, error_from_code
 from backend.link.arena import REGION_BYTES, REGIONS
 from backend.link.client import Connection
@@ -29,6 +30,9 @@ from backend.link.messages import (
     Failure,
     Fetch,
     Fetched,
+    HostBarrier,
+    HostReceive,
+    HostSend,
     MemoryStats,
     Message,
     Put,
@@ -94,6 +98,7 @@ class Session:
         self._read_at = 0.0
         self._arena = connection.arena
         self._regions = [Region(index * REGION_BYTES, REGION_BYTES) for index in range(REGIONS)] if self._arena else []
+        self._callback_thread = CallbackThread(self._post)
         self._collector = threading.Thread(target=self._collect, name="tpuctl-collector", daemon=True)
         self._collector.start()
         os.register_at_fork(after_in_child=connection.close)
@@ -115,6 +120,20 @@ class Session:
             sequence = self._sent + 1
             self._send(make(sequence))
             self._sent = sequence
+        return sequence
+
+    def launch(self, make: Callable[[int], Message], callbacks: Callbacks | None) -> int:
+        """The same for a program, with what it may call back while it runs. Raises Unavailable."""
+        if callbacks is None:
+            return self.submit(make)
+
+        def expecting(sequence: int) -> Message:
+            self._callback_thread.expect(sequence, callbacks)
+            return make(sequence)
+
+        sequence = self.submit(expecting)
+        self._urgent_through = max(self._urgent_through, sequence)
+        self._wake_collector.set()
         return sequence
 
     def upload(self, make: Callable[[int, bytes | Region], Put], buffer: int, address: int, size: int) -> int:
@@ -170,11 +189,12 @@ class Session:
     def close(self) -> None:
         """Give the chips back.
 
-        The collector is waited for: a thread inside a C++ callback when the interpreter ends aborts the process.
+        Our threads are waited for: one inside a C++ callback when the interpreter ends aborts the process.
         """
         self._closed = True
         self._connection.shut()
         self._wake_collector.set()
+        self._callback_thread.close(_LEAVING_SECONDS)
         if threading.current_thread() is not self._collector:
             self._collector.join(_LEAVING_SECONDS)
 
@@ -239,6 +259,11 @@ class Session:
             raise
         finally:
             self._sends_much = False
+
+    def _post(self, message: Message) -> None:
+        """Send what answers a launch that runs. Raises Unavailable."""
+        with self._order:
+            self._send(message)
 
     def _take_released(self) -> list[Release]:
         """All that is released so far, with ``_order`` held; other threads may release more meanwhile."""
@@ -328,8 +353,11 @@ class Session:
                 while len(self._failures) > _FAILURES_KEPT:
                     del self._failures[next(iter(self._failures))]
                 self.done = through
+                self._callback_thread.forget(through)
             case Fetched(sequence=sequence, data=data):
                 self._land(self._landings.pop(sequence), data)
+            case HostSend() | HostReceive() | HostBarrier():
+                self._callback_thread.take(reply)
             case RegionFree(offset=offset):
                 self._regions.append(Region(offset, REGION_BYTES))
             case Compiled() | Failed() | CoreMemory() | Telemetry():
@@ -351,6 +379,8 @@ class Session:
 
     def _call_back(self) -> None:
         """Call the callbacks that are due. Never with a lock held: they may call into Python."""
+        if self._broken is not None and self._callbacks:
+            self._callback_thread.settle(_LEAVING_SECONDS)  # what it uses of a launch is gone when C++ hears of the end
         while self._callbacks and (self._callbacks[0][0] <= self.done or self._broken is not None):
             try:
                 sequence, _, callback = heapq.heappop(self._callbacks)

@@ -7,7 +7,7 @@ import ctypes
 import logging
 from typing import Any
 
-from backend.driver import abi, buffers, client, devices, errors, events, executables, launches, layouts
+from backend.driver import abi, buffers, client, devices, errors, events, executables, launches, layouts, streams
 from backend.driver.errors import error_handle
 from backend.driver.native import DESTROY, NOTHING
 from backend.driver.slots import IMPLEMENTATIONS, Implementation
@@ -15,7 +15,7 @@ from backend.driver.structs import ARGUMENTS, Api, Function, LayoutsExtension, a
 from backend.errors import Internal, TpuError, Unimplemented
 
 _log = logging.getLogger(__name__)
-_MODULES = (buffers, client, devices, errors, events, executables, launches, layouts)
+_MODULES = (buffers, client, devices, errors, events, executables, launches, layouts, streams)
 """Importing them fills IMPLEMENTATIONS."""
 
 _IN_PYTHON = {"PJRT_Client_Destroy"}

@@ -4,6 +4,9 @@ Every operation that the launch queue executes carries ``sequence``, numbered by
 runtime answers with ``Done(through)``, the last sequence number that has been executed. So an asynchronous operation
 needs no reply of its own. Questions carry ``request`` and are answered by a reply with the same number.
 Buffers and executables are named by numbers that the client chooses.
+
+A launch whose program calls back into the script is a conversation while it runs: Host messages with the launch's
+sequence number. ``channel`` names a send or recv of the program, ``core`` the position of the core in the program.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-VERSION = 1
+VERSION = 2
 
 Memory = Literal["device", "pinned_host"]
 
@@ -136,7 +139,32 @@ class Status(Message):
     request: int
 
 
-Request = Hello | Compile | Execute | Stage | Put | Fetch | Copy | Release | Unload | MemoryStats | Status
+class HostAnswer(Message):
+    """What a callback answers to a HostReceive, or a part of ``size`` bytes of it."""
+
+    sequence: int
+    channel: int
+    core: int
+    size: int
+    data: bytes
+
+
+class HostReached(Message):
+    """All that the launch had said to the host before its HostBarrier has been done."""
+
+    sequence: int
+
+
+class HostError(Message):
+    """A callback of the launch failed, and the launch with it; ``code`` is a google.rpc.Code."""
+
+    sequence: int
+    code: int
+    message: str
+
+
+HostReply = HostAnswer | HostReached | HostError
+Request = Hello | Compile | Execute | Stage | Put | Fetch | Copy | Release | Unload | MemoryStats | Status | HostReply
 
 
 class Core(Message):
@@ -249,5 +277,30 @@ class Telemetry(Message):
     values: dict[str, Any]
 
 
+class HostSend(Message):
+    """A launch hands a value to a callback, or a part of ``size`` bytes of it."""
+
+    sequence: int
+    channel: int
+    core: int
+    size: int
+    data: bytes
+
+
+class HostReceive(Message):
+    """A launch waits for what a callback answers: for HostAnswer or HostError."""
+
+    sequence: int
+    channel: int
+    core: int
+
+
+class HostBarrier(Message):
+    """A launch waits until all that it has said to the host is done: for HostReached or HostError."""
+
+    sequence: int
+
+
+HostCall = HostSend | HostReceive | HostBarrier
 Answer = Compiled | Failed | CoreMemory | Telemetry
-Reply = Welcome | Refused | Done | RegionFree | Fetched | Answer
+Reply = Welcome | Refused | Done | RegionFree | Fetched | HostCall | Answer

@@ -30,6 +30,9 @@ from backend.link.messages import (
     Failed,
     Fetch,
     Hello,
+    HostAnswer,
+    HostError,
+    HostReached,
     MemoryStats,
     Message,
     Put,
@@ -44,6 +47,7 @@ from backend.link.messages import (
     Tensor,
     Unload,
 )
+from backend.runtime.host_calls import HostCalls
 from backend.runtime.occupancy import Holder
 from backend.runtime.outbox import Outbox
 from backend.runtime.session import Session
@@ -143,7 +147,14 @@ class Connection:
             self._slice.occupancy.take(holder)
         except FailedPrecondition as error:
             self._refuse(error)
-        session = Session(hello.job, self._slice.machine, self._slice.hbm, self._slice.counters, self._arena)
+        session = Session(
+            hello.job,
+            self._slice.machine,
+            self._slice.hbm,
+            self._slice.counters,
+            self._arena,
+            HostCalls(self._outbox.send),
+        )
         uploads = Uploads(self._arena, self._slice.hbm_bytes, self._slice.machine.allocate)
         _log.info("driver attached", extra={"client": holder.pid, "job": holder.job})
         try:
@@ -173,6 +184,8 @@ class Connection:
                 self._slice.launch_queue.submit(session, upload, self._outbox)
             case Compile():
                 self._compiler.submit(self._compile, message, session)
+            case HostAnswer() | HostReached() | HostError():
+                session.host_calls.hear(message)
             case Status():
                 self._outbox.send(Telemetry(message.request, self._slice.telemetry()))
             case Hello():

@@ -20,6 +20,7 @@ class Executable:
     def __init__(self, program: Program, loaded: Loaded, machine: Machine, hbm: Sequence[CoreHbm]) -> None:
         self.name = program.name
         self.loaded = loaded
+        self.reaches_host = program.reaches_host
         self.host_seconds = float("inf")
         self.parameters = program.parameters
         self.results = [(kind, machine.padded_bytes(kind)) for kind in program.results]
@@ -34,7 +35,7 @@ class Executable:
     @property
     def is_short(self) -> bool:
         """Whether a launch is sure to be done in a moment."""
-        return self.host_seconds < _SHORT_SECONDS
+        return self.host_seconds < _SHORT_SECONDS and not self.reaches_host
 
     def check_call(self, operation: Execute, cores: Sequence[CoreHbm]) -> None:
         """Raises InvalidArgument unless the numbers of cores and arguments are right."""

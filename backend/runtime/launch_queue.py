@@ -60,6 +60,7 @@ class LaunchQueue:
     def end(self, session: Session, when_ended: Callable[[], None]) -> None:
         """Drop what is left of a session, free what it owned, then call ``when_ended``."""
         session.ended = True
+        session.host_calls.hang_up()
         self._put(_End(session, when_ended))
 
     def _put(self, entry: _Entry | _End) -> None:

@@ -18,12 +18,13 @@ from backend.tensorcore.value import Launch, Value
 
 if TYPE_CHECKING:
     from backend.tensorcore.engine import Engine
+    from backend.tensorcore.lowering import Host
 
 
 class Loaded(Protocol):
     """A program in the engine, ready to run."""
 
-    def run(self, arguments: Sequence[Value]) -> Launch: ...
+    def run(self, arguments: Sequence[Value], host: Host | None = None) -> Launch: ...
 
 
 class Machine(Protocol):

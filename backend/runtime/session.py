@@ -15,6 +15,7 @@ from backend.link.messages import Copy, CoreMemory, Execute, Fetch, Fetched, Mem
 from backend.runtime.buffers import BufferTable, Handle, Storage, gather
 from backend.runtime.executable import Executable
 from backend.runtime.hbm import CoreHbm, holding
+from backend.runtime.host_calls import HostCalls
 from backend.runtime.machine import Machine
 from backend.runtime.telemetry import LaunchCounters
 from backend.runtime.uploads import Upload
@@ -30,7 +31,13 @@ class Session:
     """
 
     def __init__(
-        self, job: str, machine: Machine, hbm: Sequence[CoreHbm], counters: LaunchCounters, arena: Arena | None
+        self,
+        job: str,
+        machine: Machine,
+        hbm: Sequence[CoreHbm],
+        counters: LaunchCounters,
+        arena: Arena | None,
+        host_calls: HostCalls,
     ) -> None:
         self.job = job
         self.ended = False
@@ -38,6 +45,7 @@ class Session:
         self._hbm = hbm
         self._counters = counters
         self._arena = arena
+        self.host_calls = host_calls
         self._buffers = BufferTable()
         self._executables: dict[int, Executable] = {}
         self._operations: dict[type, Callable[[Any], Reply | None]] = {
@@ -108,12 +116,19 @@ class Session:
         if donated:
             self._buffers.release(_every(operation.inputs, len(columns), donated))
         with holding(cores, donated_bytes + needed_bytes):
-            launch = self._run(executable, arguments)
+            launch = self._run(executable, arguments, operation.sequence)
         self._add_results(executable, launch, cores, operation.outputs)
 
-    def _run(self, executable: Executable, arguments: Sequence[Value]) -> Launch:
+    def _run(self, executable: Executable, arguments: Sequence[Value], sequence: int) -> Launch:
         started = time.perf_counter()
-        launch = executable.loaded.run(arguments)
+        if executable.reaches_host:
+            calls = self.host_calls.launch(sequence)
+            try:
+                launch = executable.loaded.run(arguments, calls)
+            finally:
+                calls.settle()  # no callback may still be running when the launch is reported as over
+        else:
+            launch = executable.loaded.run(arguments)
         executable.host_seconds = time.perf_counter() - started
         self._counters.record(self.job, launch.device_seconds, launch.mxu_seconds, executable.host_seconds)
         return launch
