@@ -17,7 +17,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 from backend.compiler.operations import ELEMENTWISE
 from backend.compiler.program import TensorType
-from backend.errors import Unimplemented
+from backend.errors import InvalidArgument, Unimplemented
 
 Attributes = dict[str, Any]
 Reader = Callable[[ir.Operation], Attributes]
@@ -57,6 +57,19 @@ def tensor_type(kind: ir.Type) -> TensorType:
     return TensorType(tuple(ranked.shape), np.dtype(_DTYPES[name]))
 
 
+def element_types(kind: ir.Type) -> list[ir.Type]:
+    """The types in a tuple type; any other type alone."""
+    if not ir.TupleType.isinstance(kind):
+        return [kind]
+    pair = ir.TupleType(kind)
+    return [pair.get_type(index) for index in range(pair.num_types)]
+
+
+def element_index(operation: ir.Operation) -> int:
+    """Which element of its tuple a ``get_tuple_element`` takes."""
+    return _int(operation, "index")
+
+
 def is_identity(operation: ir.Operation) -> bool:
     """Whether an operation's results are its operands: barriers, and sharding annotations that are spent."""
     name = _own_name(operation)
@@ -75,6 +88,11 @@ def reader_of(operation: ir.Operation, source: str) -> Reader:
     if reader is None:
         if operation.name in _INSTEAD:
             raise Unimplemented(f"{operation.name} is not there on this device; {_INSTEAD[operation.name]} ({source})")
+        if operation.name.endswith(".custom_call") and _target(operation) == "tpu_custom_call":
+            raise Unimplemented(
+                "a Pallas kernel compiled by Mosaic is not supported on this device; trace it under "
+                f"pltpu.force_tpu_interpret_mode() of jax.experimental.pallas.tpu ({source})"
+            )
         shown = f"custom call {_target(operation)}" if operation.name.endswith(".custom_call") else operation.name
         raise Unimplemented(f"{shown} is not supported yet ({source})")
     return reader
@@ -317,6 +335,31 @@ def _permute(operation: ir.Operation) -> Attributes:
     return {"pairs": list(zip(flat[::2], flat[1::2], strict=True))}
 
 
+def _approximate_top_k(operation: ir.Operation) -> Attributes:
+    """``largest`` is read from the comparator's body, the rest from the configuration."""
+    configuration = ir.DictAttr(operation.attributes["mhlo.backend_config"])
+    (comparator,) = ir.ArrayAttr(operation.attributes["called_computations"])
+    body = _function(operation, str(ir.FlatSymbolRefAttr(comparator).value)).regions[0].blocks[0]
+    comparison = next(inner.operation for inner in body.operations if inner.operation.name == "stablehlo.compare")
+    return {
+        "dimension": int(ir.IntegerAttr(configuration["reduction_dim"]).value),
+        "k": int(ir.IntegerAttr(configuration["top_k"]).value),
+        "aggregate": bool(ir.BoolAttr(configuration["aggregate_to_topk"]).value),
+        "largest": _compare(comparison)["direction"] == "GT",
+    }
+
+
+def _function(operation: ir.Operation, name: str) -> ir.Operation:
+    """The function called ``name`` in the operation's module. Raises InvalidArgument if there is none."""
+    module = operation
+    while module.parent is not None:
+        module = module.parent.operation
+    for inner in module.regions[0].blocks[0].operations:
+        if string(inner.operation.attributes["sym_name"]) == name:
+            return inner.operation
+    raise InvalidArgument(f"the module has no function called {name}")
+
+
 _IDENTITIES = frozenset({"optimization_barrier", "copy", "sharding_constraint", "reshard", "propagation_barrier"})
 _IDENTITY_CALLS = frozenset(
     {"Sharding", "annotate_device_placement", "xla.sdy.FuncResultSharding", "xla.sdy.ShardingGroup", "LayoutConstraint"}
@@ -354,6 +397,9 @@ _READERS: dict[str, Reader] = {
     "sort": lambda op: {"dimension": _int(op, "dimension")},
     "topk": lambda op: {"k": _int(op, "k")},
     "top_k": lambda op: {"k": _int(op, "k")},
+    "approx_top_k": _approximate_top_k,
+    "rng": lambda op: {"distribution": _word(op, "rng_distribution", ("UNIFORM", "NORMAL"))},
+    "rng_bit_generator": lambda op: {"algorithm": _word(op, "rng_algorithm", ("DEFAULT", "PHILOX", "THREE_FRY"))},
     "dot": _plain_dot,
     "dot_general": _dot,
     "convolution": _convolution,
@@ -395,6 +441,7 @@ _CUSTOM_CALLS = {
     "ProductOfElementaryHouseholderReflectors": "householder_product",
     "LuDecomposition": "lu",
     "Eigh": "eigh",
+    "ApproxTopK": "approx_top_k",
 }
 
 _RENAMED = {"dot": "dot_general", "topk": "top_k"}

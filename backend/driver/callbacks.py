@@ -1,15 +1,17 @@
-"""How are the script's callbacks called? PJRT's send and receive callbacks, in a thread of their own.
+"""How are the script's callbacks called? PJRT's send and receive callbacks, in threads of their own.
 
-A running launch asks over the link. What it asks is done in its order, so that ordered effects are; the thread may
-call into Python for as long as it likes, while others go on reading the link.
+A running launch asks over the link, and waits. A callback may call into Python for as long as it likes, while other
+threads go on reading the link.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
-import queue
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +33,7 @@ from backend.link.messages import (
 
 _log = logging.getLogger(__name__)
 _PART_BYTES = 64 << 20
+_PATIENCE_SECONDS = 0.02
 _ALIGNMENT = 64
 
 _SendCallback = ctypes.CFUNCTYPE(
@@ -89,82 +92,127 @@ class Stream(handles.Droppable):
         self.answered += len(data)
 
 
-class CallbackThread:
-    """Calls the callbacks of a session's launches. ``post`` sends to the slice."""
+class CallbackThreads:
+    """Calls the callbacks of a session's launches. ``post`` sends to the slice.
+
+    One after the other, in the order in which the launch asks; but a callback may wait for those of other cores, as
+    threads of the TPU's own runtime let it. So when one does not return in a moment, the other cores' no longer wait.
+    """
 
     def __init__(self, post: Callable[[Message], None]) -> None:
         self._post = post
-        self._calls: queue.SimpleQueue[HostCall | None] = queue.SimpleQueue()
+        self._changed = threading.Condition()
         self._launches: dict[int, Callbacks] = {}
+        self._pending: deque[HostCall] = deque()
+        self._running: dict[int | None, HostCall] = {}
+        self._began = 0.0
+        self._patience = _PATIENCE_SECONDS
         self._sends: dict[tuple[int, int, int], bytearray] = {}
         self._failed = 0
-        self._calling = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._threads: set[threading.Thread] = set()
 
     def expect(self, sequence: int, callbacks: Callbacks) -> None:
         """A launch with callbacks is about to begin."""
-        self._launches[sequence] = callbacks
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="tpuctl-callbacks", daemon=True)
-            self._thread.start()
+        with self._changed:
+            self._launches[sequence] = callbacks
+            self._have_one_idle()
 
     def take(self, call: HostCall) -> None:
         """What a launch asks."""
-        self._calls.put(call)
+        with self._changed:
+            self._pending.append(call)
+            self._changed.notify_all()
 
     def forget(self, through: int) -> None:
         """All launches up to a sequence number are over."""
-        for sequence in [number for number in self._launches if number <= through]:
-            del self._launches[sequence]
+        if self._launches:
+            with self._changed:
+                for sequence in [number for number in self._launches if number <= through]:
+                    del self._launches[sequence]
 
-    def settle(self, timeout: float) -> None:
-        """Wait for the callback that runs to return."""
-        if not self.is_current() and self._calling.acquire(timeout=timeout):
-            self._calling.release()
+    def is_calling(self, sequence: int) -> bool:
+        """Whether a callback of a launch has not returned yet."""
+        return bool(self._running) and any(call.sequence == sequence for call in tuple(self._running.values()))
 
     def is_current(self) -> bool:
         """Whether the caller is a callback."""
-        return threading.current_thread() is self._thread
+        return bool(self._threads) and threading.current_thread() in self._threads
 
     def close(self, timeout: float) -> None:
-        """End the thread, once the callback that runs has returned."""
-        self._calls.put(None)
-        if self._thread is not None and not self.is_current():
-            self._thread.join(timeout)
+        """End the threads, once the callbacks that run have returned; but wait no longer than ``timeout`` seconds."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        deadline = time.monotonic() + timeout
+        for thread in tuple(self._threads):
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _have_one_idle(self) -> None:
+        """With the lock held: there must be a thread that finds out when a callback takes its time."""
+        if len(self._threads) <= len(self._running):
+            thread = threading.Thread(target=self._run, name="tpuctl-callbacks", daemon=True)
+            self._threads.add(thread)
+            thread.start()
 
     def _run(self) -> None:
-        while (call := self._calls.get()) is not None:
-            callbacks = self._launches.get(call.sequence)
-            if callbacks is None or call.sequence == self._failed:
-                continue
+        while (call := self._next()) is not None:
             try:
-                with self._calling:
-                    self._do(call, callbacks)
-            except Unavailable:
-                return
-            except TpuError as error:
-                self._fail(call, error)
-            except Exception as error:  # noqa: BLE001 the outermost boundary of the thread
-                _log.exception("a host callback could not be called")
-                self._fail(call, Internal(f"a host callback could not be called: {type(error).__name__}: {error}"))
+                self._do(call)
+            finally:
+                with self._changed:
+                    del self._running[_core(call)]
+                    self._changed.notify_all()
+
+    def _next(self) -> HostCall | None:
+        """Wait for a call whose turn it is; it counts as running. None at the end."""
+        with self._changed:
+            while not self._closed:
+                call = next((call for call in self._pending if _core(call) not in self._running), None)
+                if call is None or (isinstance(call, HostBarrier) and self._running):
+                    self._changed.wait()
+                    continue
+                left = self._began + self._patience - time.monotonic()
+                if self._running and left > 0:
+                    self._changed.wait(left)
+                    continue
+                if self._running:
+                    self._patience = 0.0
+                self._pending.remove(call)
+                self._running[_core(call)] = call
+                self._began = time.monotonic()
+                self._have_one_idle()
+                return call
+            return None
+
+    def _do(self, call: HostCall) -> None:
+        callbacks = self._launches.get(call.sequence)
+        if callbacks is None or call.sequence == self._failed:
+            return
+        try:
+            match call:
+                case HostSend():
+                    self._send(call, callbacks)
+                case HostReceive():
+                    function, argument = _named(callbacks.receives, call)
+                    _ReceiveCallback(function)(handles.new(Stream(call, self._post)), argument)
+                case HostBarrier():
+                    self._post(HostReached(call.sequence))
+        except Unavailable:
+            return  # the session tells everybody
+        except TpuError as error:
+            self._fail(call, error)
+        except Exception as error:  # noqa: BLE001 the outermost boundary of the thread
+            _log.exception("a host callback could not be called")
+            self._fail(call, Internal(f"a host callback could not be called: {type(error).__name__}: {error}"))
 
     def _fail(self, call: HostCall, error: TpuError) -> None:
-        self._failed = call.sequence
-        self._sends.clear()
-        try:
+        with self._changed:
+            self._failed = call.sequence
+            self._sends.clear()
+        with contextlib.suppress(Unavailable):  # then nobody waits for it any more
             self._post(HostError(call.sequence, error.code, error.message))
-        except Unavailable:
-            return  # nobody waits for it any more
-
-    def _do(self, call: HostCall, callbacks: Callbacks) -> None:
-        match call:
-            case HostSend():
-                self._send(call, callbacks)
-            case HostReceive():
-                function, argument = _named(callbacks.receives, call)
-                _ReceiveCallback(function)(handles.new(Stream(call, self._post)), argument)
-            case HostBarrier():
-                self._post(HostReached(call.sequence))
 
     def _send(self, call: HostSend, callbacks: Callbacks) -> None:
         function, argument = _named(callbacks.sends, call)
@@ -182,6 +230,10 @@ class CallbackThread:
         )
         if error:
             raise _taken(error)
+
+
+def _core(call: HostCall) -> int | None:
+    return None if isinstance(call, HostBarrier) else call.core
 
 
 def _named(table: dict[tuple[int, int], tuple[int, int]], call: HostSend | HostReceive) -> tuple[int, int]:

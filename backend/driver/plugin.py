@@ -10,6 +10,7 @@ import jax
 from jax._src import xla_bridge
 
 from backend.driver import client, table
+from backend.driver.pallas import interpret_kernels
 
 _PRIORITY = 500
 _EXIT_SECONDS = 5.0
@@ -20,6 +21,7 @@ def register() -> None:
     api = table.build()
     xla_bridge._nonexperimental_plugins.add(client.PLATFORM)
     xla_bridge.register_plugin(client.PLATFORM, priority=_PRIORITY, c_api=table.capsule(api))
+    interpret_kernels()
     atexit.register(_leave, api)
 
 

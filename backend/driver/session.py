@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from backend.driver import handles
-from backend.driver.callbacks import Callbacks, CallbackThread
-from backend.errors import TpuError, Unavailable, error_from_code
+from backend.driver.callbacks import Callbacks, CallbackThreads
+from backend.errors import FailedPrecondition, TpuError, Unavailable, error_from_code
 from backend.link.arena import REGION_BYTES, REGIONS
 from backend.link.client import Connection
 from backend.link.messages import (
@@ -98,7 +98,7 @@ class Session:
         self._read_at = 0.0
         self._arena = connection.arena
         self._regions = [Region(index * REGION_BYTES, REGION_BYTES) for index in range(REGIONS)] if self._arena else []
-        self._callback_thread = CallbackThread(self._post)
+        self._callback_threads = CallbackThreads(self._post)
         self._collector = threading.Thread(target=self._collect, name="tpuctl-collector", daemon=True)
         self._collector.start()
         os.register_at_fork(after_in_child=connection.close)
@@ -128,7 +128,7 @@ class Session:
             return self.submit(make)
 
         def expecting(sequence: int) -> Message:
-            self._callback_thread.expect(sequence, callbacks)
+            self._callback_threads.expect(sequence, callbacks)
             return make(sequence)
 
         sequence = self.submit(expecting)
@@ -194,7 +194,7 @@ class Session:
         self._closed = True
         self._connection.shut()
         self._wake_collector.set()
-        self._callback_thread.close(_LEAVING_SECONDS)
+        self._callback_threads.close(_LEAVING_SECONDS)
         if threading.current_thread() is not self._collector:
             self._collector.join(_LEAVING_SECONDS)
 
@@ -207,7 +207,9 @@ class Session:
         return self.done >= sequence or self._broken is not None
 
     def wait(self, sequence: int, timeout: float = _FOREVER) -> bool:
-        """Wait for an operation; False if it is not done in time."""
+        """Wait for an operation; False if it is not done in time. Raises FailedPrecondition in a host callback."""
+        if self.done < sequence and self._callback_threads.is_current():
+            raise _waiting_in_a_circle()
         return self._read_until(lambda: self.done >= sequence, timeout)
 
     def drain(self, timeout: float) -> bool:
@@ -236,6 +238,9 @@ class Session:
 
         The thread that asks is about to wait; so it reads the link itself for a while before the collector does.
         """
+        if self.done < sequence and self._callback_threads.is_current():
+            callback(_waiting_in_a_circle())
+            return
         heapq.heappush(self._callbacks, (sequence, next(self._callback_numbers), callback))
         if not self._read_until(lambda: self.done >= sequence, _PATIENCE_SECONDS):
             self._urgent_through = max(self._urgent_through, sequence)
@@ -353,11 +358,11 @@ class Session:
                 while len(self._failures) > _FAILURES_KEPT:
                     del self._failures[next(iter(self._failures))]
                 self.done = through
-                self._callback_thread.forget(through)
+                self._callback_threads.forget(through)
             case Fetched(sequence=sequence, data=data):
                 self._land(self._landings.pop(sequence), data)
             case HostSend() | HostReceive() | HostBarrier():
-                self._callback_thread.take(reply)
+                self._callback_threads.take(reply)
             case RegionFree(offset=offset):
                 self._regions.append(Region(offset, REGION_BYTES))
             case Compiled() | Failed() | CoreMemory() | Telemetry():
@@ -379,10 +384,10 @@ class Session:
 
     def _call_back(self) -> None:
         """Call the callbacks that are due. Never with a lock held: they may call into Python."""
-        if self._broken is not None and self._callbacks:
-            self._callback_thread.settle(_LEAVING_SECONDS)  # what it uses of a launch is gone when C++ hears of the end
         while self._callbacks and (self._callbacks[0][0] <= self.done or self._broken is not None):
             try:
+                if self._callback_threads.is_calling(self._callbacks[0][0]):
+                    return  # C++ frees what belongs to a launch when it hears of its end
                 sequence, _, callback = heapq.heappop(self._callbacks)
             except IndexError:
                 return
@@ -426,6 +431,13 @@ class Session:
                 self._connection.send(*self._take_released())
             except Unavailable as error:
                 self._break(error)
+
+
+def _waiting_in_a_circle() -> TpuError:
+    return FailedPrecondition(
+        "a host callback waits for this device, whose program waits for the callback; compute in callbacks with numpy, "
+        "or on jax.devices('cpu'), and pass arrays of the device as arguments"
+    )
 
 
 def _is_much(message: Message) -> bool:
