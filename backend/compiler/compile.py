@@ -20,6 +20,8 @@ from backend.errors import InvalidArgument, ResourceExhausted, Unimplemented
 from backend.hardware import Generation
 
 _GIB = 1 << 30
+_DONATED = "mhlo.tpuctl_donated"
+"""Attribute of a module that is partitioned already, as programs keep it: the numbers of its donated parameters."""
 _ASSIGNED = re.compile(r"\{(\d+)\}")
 
 
@@ -40,8 +42,8 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
     context = stablehlo.new_context()
     with context:
         source = stablehlo.parse(module, context)
-        attributes = stablehlo.argument_attributes(source)
-        if partitions > 1:
+        donated = _donated(source)
+        if partitions > 1 and _DONATED not in source.operation.attributes:
             stablehlo.check_supported(source)
             hlo = PARTITIONER.partition(stablehlo.bytecode(source), compile_options, partitions)
             local = stablehlo.parse_hlo(hlo, context)
@@ -55,8 +57,8 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
             local.operation.attributes["mhlo.num_partitions"] = ir.IntegerAttr.get(
                 ir.IntegerType.get_signless(32), partitions
             )
+            local.operation.attributes[_DONATED] = ir.DenseI64ArrayAttr.get(donated)
         scheduled = schedule(body, replicated, partitions)
-        donated = [i for i, row in enumerate(attributes) if "tf.aliasing_output" in row or "jax.buffer_donor" in row]
         program = Program(
             name=str(ir.StringAttr(source.operation.attributes["sym_name"]).value),
             num_replicas=1,
@@ -79,6 +81,14 @@ def warm_up() -> None:
     PARTITIONER.start()
     with stablehlo.new_context():
         pass
+
+
+def _donated(module: ir.Module) -> list[int]:
+    """The parameters whose memory a program may reuse."""
+    if _DONATED in module.operation.attributes:
+        return list(ir.DenseI64ArrayAttr(module.operation.attributes[_DONATED]))
+    rows = stablehlo.argument_attributes(module)
+    return [i for i, row in enumerate(rows) if "tf.aliasing_output" in row or "jax.buffer_donor" in row]
 
 
 def _is_replicated(attributes: dict[str, ir.Attribute]) -> bool:

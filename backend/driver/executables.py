@@ -11,6 +11,7 @@ from backend.driver import handles, lasting
 from backend.driver.buffers import TYPE_NUMBERS
 from backend.driver.client import Client
 from backend.driver.native import NOTHING
+from backend.driver.saved import restore, save
 from backend.driver.slots import slot
 from backend.driver.structs import STRUCTS
 from backend.errors import Unavailable, Unimplemented
@@ -137,9 +138,13 @@ def _compile(args: Any) -> None:
         raise Unimplemented(f'programs of format "{form}" are not supported; this device compiles StableHLO ("mlir")')
     module = ctypes.string_at(program.code, program.code_size)
     options = ctypes.string_at(args.compile_options, args.compile_options_size)
+    args.executable = _load(client, module, options).new_handle()
+
+
+def _load(client: Client, module: bytes, options: bytes) -> Executable:
+    """Compile on the slice. Raises TpuError."""
     number = client.session.new_numbers()
-    compiled = client.session.compile(number, module, options)
-    args.executable = Executable(client, number, compiled, module, options).new_handle()
+    return Executable(client, number, client.session.compile(number, module, options), module, options)
 
 
 @slot("PJRT_LoadedExecutable_GetExecutable")
@@ -273,9 +278,23 @@ def _memory_stats(args: Any) -> None:
 
 @slot("PJRT_Executable_Serialize")
 def _serialize(args: Any) -> None:
-    raise Unimplemented("executables of this device cannot be serialized; compile them again in each process")
+    executable = handles.resolve(args.executable)
+    compiled = executable.compiled
+    data = save(compiled.name, compiled.optimized_module, executable.options, executable.client.session.welcome)
+    text = executable.kept.text(data)
+    args.serialized_bytes, args.serialized_bytes_size = text
+    args.serialized_executable, args.serialized_executable_deleter = text[0], NOTHING
 
 
 @slot("PJRT_Executable_DeserializeAndLoad")
 def _deserialize(args: Any) -> None:
-    raise Unimplemented("executables cannot be deserialized on this device; compile them again in each process")
+    handles.sweep()
+    client: Client = handles.resolve(args.client)
+    data = ctypes.string_at(args.serialized_executable, args.serialized_executable_size)
+    saved = restore(data, client.session.welcome)
+    options = saved.options
+    if args.overridden_serialized_compile_options_size:
+        options = ctypes.string_at(
+            args.overridden_serialized_compile_options, args.overridden_serialized_compile_options_size
+        )
+    args.loaded_executable = _load(client, saved.module, options).new_handle()
