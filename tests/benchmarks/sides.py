@@ -1,0 +1,138 @@
+"""The two sides of a benchmark: the same script on a slice, and on JAX's CPU backend."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from backend.host.environment import runtime_environment, worker_environment
+
+HERE = Path(__file__).parent
+SAMPLE_SECONDS = 0.1
+READY_SECONDS = 30.0
+
+
+class Memory(threading.Thread):
+    """Samples the memory of processes and all their children: each page once, however many of them share it."""
+
+    def __init__(self, roots: list[int]) -> None:
+        super().__init__(daemon=True)
+        self._roots, self._ended = roots, threading.Event()
+        self.peak_bytes = 0
+
+    def run(self) -> None:
+        while not self._ended.wait(SAMPLE_SECONDS):
+            self.peak_bytes = max(self.peak_bytes, sum(map(_tree_bytes, self._roots)))
+
+    def end(self) -> int:
+        """Stop, and give the peak in bytes."""
+        self._ended.set()
+        self.join()
+        return self.peak_bytes
+
+
+def _tree_bytes(pid: int) -> int:
+    total = 0
+    with contextlib.suppress(psutil.NoSuchProcess):
+        root = psutil.Process(pid)
+        for process in (root, *root.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                total += process.memory_full_info().pss
+    return total
+
+
+class Side:
+    """A workload process that runs when told to. ``helpers`` are processes whose memory counts with the script's."""
+
+    def __init__(self, workload: str, mode: str, environment: dict[str, str], helpers: list[int]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE / "worker.py"), workload, mode],
+            env={**os.environ, **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        memory = Memory([self._process.pid, *helpers])
+        memory.start()
+        self._read()
+        ready: dict[str, Any] = json.loads(self._read())
+        self.devices: str = ready["devices"]
+        self.compile_seconds: float = ready["trace"] + ready["compile"]
+        self.trace_seconds: float = ready["trace"]
+        self.peak_bytes = memory.end()
+
+    def run(self) -> float:
+        """Seconds of one run."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return float(self._read())
+
+    def close(self) -> None:
+        self._process.communicate()
+
+    def _read(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline().strip()
+        if not line:
+            raise SystemExit("a workload process ended; its error is above")
+        return line
+
+
+@contextlib.contextmanager
+def on_cpu(workload: str, mode: str, cores: int) -> Iterator[Side]:
+    """The workload on JAX's CPU backend, with as many forced host devices."""
+    environment = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": f"--xla_force_host_platform_device_count={cores}"}
+    side = Side(workload, mode, environment, [])
+    assert side.devices in {f"cpu {cores}", "numpy"}, side.devices
+    try:
+        yield side
+    finally:
+        side.close()
+
+
+@contextlib.contextmanager
+def on_slice(workload: str, mode: str, cores: int) -> Iterator[Side]:
+    """The workload on a v3 slice of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder)
+        directory.chmod(0o700)
+        (directory / "token").write_text(secrets.token_urlsafe(32))
+        (directory / "token").chmod(0o600)
+        kind = f"v3-{cores}"
+        options = ["--directory", folder, "--name", "benchmark", "--type", kind, "--port", "0"]
+        runtime = subprocess.Popen(
+            [sys.executable, str(HERE / "pod.py"), *options], env=runtime_environment(os.environ)
+        )
+        try:
+            _wait_for(directory / "runtime.json", runtime)
+            environment = worker_environment(directory, kind, "benchmark", "local", None)
+            side = Side(workload, mode, environment, [runtime.pid])
+            assert side.devices == f"tpu {cores}", side.devices
+            try:
+                yield side
+            finally:
+                side.close()
+        finally:
+            runtime.terminate()
+            runtime.wait()
+
+
+def _wait_for(file: Path, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while not file.exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise SystemExit("the slice runtime did not start")
+        time.sleep(0.01)
