@@ -59,10 +59,9 @@ def tensor_type(kind: ir.Type) -> TensorType:
 
 def element_types(kind: ir.Type) -> list[ir.Type]:
     """The types in a tuple type; any other type alone."""
-    if not ir.TupleType.isinstance(kind):
+    if not isinstance(kind, ir.TupleType):
         return [kind]
-    pair = ir.TupleType(kind)
-    return [pair.get_type(index) for index in range(pair.num_types)]
+    return [kind.get_type(index) for index in range(kind.num_types)]
 
 
 def element_index(operation: ir.Operation) -> int:
@@ -349,6 +348,12 @@ def _approximate_top_k(operation: ir.Operation) -> Attributes:
     }
 
 
+def _rng(operation: ir.Operation) -> Attributes:
+    if _word(operation, "rng_distribution", ("UNIFORM", "NORMAL")) == "NORMAL":
+        raise Unimplemented("stablehlo.rng draws uniform numbers only; jax.random.normal makes normal ones from them")
+    return {}
+
+
 def _function(operation: ir.Operation, name: str) -> ir.Operation:
     """The function called ``name`` in the operation's module. Raises InvalidArgument if there is none."""
     module = operation
@@ -398,7 +403,7 @@ _READERS: dict[str, Reader] = {
     "topk": lambda op: {"k": _int(op, "k")},
     "top_k": lambda op: {"k": _int(op, "k")},
     "approx_top_k": _approximate_top_k,
-    "rng": lambda op: {"distribution": _word(op, "rng_distribution", ("UNIFORM", "NORMAL"))},
+    "rng": _rng,
     "rng_bit_generator": lambda op: {"algorithm": _word(op, "rng_algorithm", ("DEFAULT", "PHILOX", "THREE_FRY"))},
     "dot": _plain_dot,
     "dot_general": _dot,

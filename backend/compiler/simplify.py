@@ -137,5 +137,5 @@ def _key(instruction: Instruction, computation: Computation) -> Hashable | None:
 
 def _hashable(value: Any) -> Hashable:
     if isinstance(value, np.ndarray):
-        return (value.shape, value.dtype.str, value.tobytes())
+        return (value.shape, value.dtype, value.tobytes())
     return repr(value)

@@ -11,7 +11,15 @@ from jaxlib import xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from backend.compiler.attributes import is_identity, name_of, reader_of, string, tensor_type
+from backend.compiler.attributes import (
+    element_index,
+    element_types,
+    is_identity,
+    name_of,
+    reader_of,
+    string,
+    tensor_type,
+)
 from backend.compiler.program import Computation, Instruction
 from backend.errors import InvalidArgument
 
@@ -125,7 +133,9 @@ class _Importer:
             name = operation.name.split(".", 1)[1]
             if name == "return":
                 return [scope.number(value) for value in operation.operands]
-            if name in {"call", "composite"}:
+            if name == "get_tuple_element":
+                scope.numbers[operation.results[0]] = scope.tuples[operation.operands[0]][element_index(operation)]
+            elif name in {"call", "composite"}:
                 self._inline(operation, "callee" if name == "call" else "decomposition", scope)
             else:
                 self._append(operation, scope)
@@ -150,8 +160,12 @@ class _Importer:
         regions = [self.computation(region.blocks[0], scope, source) for region in operation.regions]
         results = []
         for result in operation.results:
-            scope.numbers[result] = scope.computation.new_value(tensor_type(result.type))
-            results.append(scope.numbers[result])
+            numbers = [scope.computation.new_value(tensor_type(kind)) for kind in element_types(result.type)]
+            if isinstance(result.type, ir.TupleType):
+                scope.tuples[result] = numbers
+            else:
+                scope.numbers[result] = numbers[0]
+            results += numbers
         scope.computation.instructions.append(
             Instruction(name_of(operation), operands, results, attributes, regions, source)
         )
@@ -162,6 +176,7 @@ class _Scope:
         self.outer = outer
         self.source = source
         self.numbers: dict[ir.Value, int] = {}
+        self.tuples: dict[ir.Value, list[int]] = {}
         self.computation = computation or Computation([], [], [], [])
 
     def number(self, value: ir.Value) -> int:

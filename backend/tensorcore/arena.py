@@ -19,6 +19,12 @@ _NORESERVE = 0x4000 if sys.platform == "linux" else 0
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+def strided(array: Array, shape: tuple[int, ...] | list[int], strides: tuple[int, ...] | list[int]) -> Array:
+    """``array``'s memory as another shape and strides in bytes. numpy's own doesn't take all of ml_dtypes' types."""
+    plain = array.view(f"u{array.dtype.itemsize}") if array.dtype.isbuiltin != 1 else array
+    return np.lib.stride_tricks.as_strided(plain, shape, strides).view(array.dtype)
+
+
 class Arena:
     """Reserves address space; memory is taken by the system when it is first written."""
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from backend.compiler.program import Computation, Instruction
 from backend.compiler.rounding import ROUND
+from backend.tensorcore.arena import strided
 from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step
 from backend.tensorcore.vector import (
     BFLOAT16,
@@ -146,12 +147,12 @@ def _viewer(site: Site, position: int, dims: list[int], strides: tuple[int, ...]
             return lambda env: scalar
         return lambda env: _corner(env[value])
     if slot.static:
-        view = np.lib.stride_tricks.as_strided(slot.array, dims, strides)
+        view = strided(slot.array, dims, strides)
         return lambda env: view
     shape = tuple(dims)
     if slot.array.flags.c_contiguous and slot.array.size == int(np.prod(dims, dtype=np.int64)):
         return lambda env: env[value].reshape(shape)
-    return lambda env: np.lib.stride_tricks.as_strided(env[value], shape, strides)
+    return lambda env: strided(env[value], shape, strides)
 
 
 def _corner(array: Array) -> Array:
@@ -231,7 +232,11 @@ def _generate(region: Computation) -> _Code:
         else:
             register[value] = new(kinds[value])
         code.operations.append(
-            (_function(instruction, region), tuple(register[v] for v in instruction.operands), register[value])
+            (
+                _wrapped(_function(instruction, region), region.types[value].dtype),
+                tuple(register[v] for v in instruction.operands),
+                register[value],
+            )
         )
         if value in results and kinds[value] != region.types[value].dtype:
             code.stores.append((register[value], results[value]))
@@ -271,6 +276,21 @@ def _narrowing(convert: Function, target: np.dtype[Any]) -> Function:
     return run
 
 
+def _wrapped(function: Function, target: np.dtype[Any]) -> Function:
+    """Integers of fewer than 8 bits, which are computed in 8, wrap around like the others."""
+    if not target.name.startswith(("int2", "uint2", "int4", "uint4")):
+        return function
+    shift = np.int8(8 - int(target.name[-1]))
+
+    def run(*operands: Array) -> None:
+        function(*operands)
+        out = operands[-1]
+        np.left_shift(out, shift, out=out, casting="unsafe")
+        np.right_shift(out, shift, out=out, casting="unsafe")
+
+    return run
+
+
 def evaluate(region: Computation, arguments: list[Array], captured: dict[int, Array] | None = None) -> list[Array]:
     """Run an elementwise region (a reducer, a comparator) on whole arrays, which broadcast against each other."""
     values: dict[int, Array] = dict(captured or {})
@@ -286,7 +306,7 @@ def evaluate(region: Computation, arguments: list[Array], captured: dict[int, Ar
             values[instruction.results[0]] = operands[0]
             continue
         out = np.empty(np.broadcast_shapes(*(array.shape for array in operands)), compute_dtype(target))
-        _function(instruction, region)(*operands, out)
+        _wrapped(_function(instruction, region), target)(*operands, out)
         values[instruction.results[0]] = out.astype(target, copy=False)
     return [values[value] for value in region.returns]
 

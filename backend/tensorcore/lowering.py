@@ -16,7 +16,7 @@ import numpy as np
 from backend.compiler.program import Computation, Instruction, TensorType
 from backend.compiler.simplify import uses
 from backend.errors import Unimplemented
-from backend.tensorcore.arena import Arena, Layout
+from backend.tensorcore.arena import Arena, Layout, strided
 from backend.tensorcore.threads import Workers
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -226,7 +226,7 @@ def template(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     for dim in reversed(shape):
         strides.append(step)
         step *= max(1, dim)
-    return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, tuple(reversed(strides)), writeable=True)
+    return strided(np.empty(1, dtype), shape, tuple(reversed(strides)))
 
 
 class _Lowering:

@@ -22,9 +22,9 @@ _LARGEST = np.finfo(np.float32).max
 
 def compute_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The type in which an element type is computed: float32 for the narrow floats, int8 for narrower ints."""
-    if dtype.kind in "fciub" and dtype != np.float16:
+    if dtype.isbuiltin == 1 and dtype != np.float16:
         return dtype
-    if dtype == np.float16 or dtype.name.startswith(("bfloat", "float")):
+    if dtype.name.startswith(("bfloat", "float")):
         return np.dtype(np.float32)
     return np.dtype(np.uint8 if dtype.name.startswith("u") else np.int8)
 
