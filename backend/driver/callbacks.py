@@ -10,10 +10,10 @@ import contextlib
 import ctypes
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 from backend.driver import handles
@@ -144,10 +144,10 @@ class CallbackThreads:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        deadline = time.monotonic() + timeout
+        deadline = monotonic() + timeout
         for thread in tuple(self._threads):
             if thread is not threading.current_thread():
-                thread.join(max(0.0, deadline - time.monotonic()))
+                thread.join(max(0.0, deadline - monotonic()))
 
     def _have_one_idle(self) -> None:
         """With the lock held: there must be a thread that finds out when a callback takes its time."""
@@ -173,7 +173,7 @@ class CallbackThreads:
                 if call is None or (isinstance(call, HostBarrier) and self._running):
                     self._changed.wait()
                     continue
-                left = self._began + self._patience - time.monotonic()
+                left = self._began + self._patience - monotonic()
                 if self._running and left > 0:
                     self._changed.wait(left)
                     continue
@@ -181,7 +181,7 @@ class CallbackThreads:
                     self._patience = 0.0
                 self._pending.remove(call)
                 self._running[_core(call)] = call
-                self._began = time.monotonic()
+                self._began = monotonic()
                 self._have_one_idle()
                 return call
             return None

@@ -22,13 +22,13 @@ from backend.link.messages import Compiled
 class Executable:
     """A program loaded on the slice, behind any number of PJRT handles; unloaded with the last one."""
 
-    def __init__(self, client: Client, number: int, compiled: Compiled, module: bytes, options: bytes) -> None:
+    def __init__(self, client: Client, number: int, compiled: Compiled, options: bytes, fingerprint: str) -> None:
         self.client = client
         self.number = number
         self.compiled = compiled
         self.options = options
         self.deleted = False
-        self.fingerprint = hashlib.sha256(module + options).hexdigest()
+        self.fingerprint = fingerprint
         self.devices = [client.devices[device] for device in compiled.device_ids]
         self.result_types = [(tuple(result.shape), DTYPES[result.dtype]) for result in compiled.results]
         self.donated = frozenset(compiled.donated)
@@ -138,13 +138,14 @@ def _compile(args: Any) -> None:
         raise Unimplemented(f'programs of format "{form}" are not supported; this device compiles StableHLO ("mlir")')
     module = ctypes.string_at(program.code, program.code_size)
     options = ctypes.string_at(args.compile_options, args.compile_options_size)
-    args.executable = _load(client, module, options).new_handle()
+    fingerprint = hashlib.sha256(module + options).hexdigest()
+    args.executable = _load(client, module, options, fingerprint).new_handle()
 
 
-def _load(client: Client, module: bytes, options: bytes) -> Executable:
+def _load(client: Client, module: bytes, options: bytes, fingerprint: str) -> Executable:
     """Compile on the slice. Raises TpuError."""
     number = client.session.new_numbers()
-    return Executable(client, number, client.session.compile(number, module, options), module, options)
+    return Executable(client, number, client.session.compile(number, module, options), options, fingerprint)
 
 
 @slot("PJRT_LoadedExecutable_GetExecutable")
@@ -280,7 +281,8 @@ def _memory_stats(args: Any) -> None:
 def _serialize(args: Any) -> None:
     executable = handles.resolve(args.executable)
     compiled = executable.compiled
-    data = save(compiled.name, compiled.optimized_module, executable.options, executable.client.session.welcome)
+    welcome = executable.client.session.welcome
+    data = save(compiled.name, compiled.optimized_module, executable.options, executable.fingerprint, welcome)
     text = executable.kept.text(data)
     args.serialized_bytes, args.serialized_bytes_size = text
     args.serialized_executable, args.serialized_executable_deleter = text[0], NOTHING
@@ -297,4 +299,4 @@ def _deserialize(args: Any) -> None:
         options = ctypes.string_at(
             args.overridden_serialized_compile_options, args.overridden_serialized_compile_options_size
         )
-    args.loaded_executable = _load(client, saved.module, options).new_handle()
+    args.loaded_executable = _load(client, saved.module, options, saved.fingerprint).new_handle()

@@ -21,15 +21,16 @@ class SavedExecutable(msgspec.Struct, array_like=True, forbid_unknown_fields=Tru
     name: str
     module: bytes
     options: bytes
+    fingerprint: str
 
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(SavedExecutable)
 
 
-def save(name: str, module: bytes, options: bytes, slice_: Welcome) -> bytes:
+def save(name: str, module: bytes, options: bytes, fingerprint: str, slice_: Welcome) -> bytes:
     """The bytes of an executable that was compiled on ``slice_``."""
-    saved = SavedExecutable(_maker(), slice_.type, slice_.device_kind, name, module, options)
+    saved = SavedExecutable(_maker(), slice_.type, slice_.device_kind, name, module, options, fingerprint)
     return _MAGIC + _encoder.encode(saved)
 
 

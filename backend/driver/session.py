@@ -10,10 +10,10 @@ import heapq
 import itertools
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import monotonic
 
 from backend.driver import handles
 from backend.driver.callbacks import Callbacks, CallbackThreads
@@ -202,7 +202,7 @@ class Session:
 
     def is_done(self, sequence: int) -> bool:
         """Whether the slice has executed the operation, or never will."""
-        if self.done < sequence and time.monotonic() - self._read_at > _GLANCE_SECONDS:
+        if self.done < sequence and monotonic() - self._read_at > _GLANCE_SECONDS:
             self._read_until(lambda: self.done >= sequence, 0.0)
         return self.done >= sequence or self._broken is not None
 
@@ -314,34 +314,34 @@ class Session:
 
     def _read_until(self, reached: Callable[[], bool], timeout: float) -> bool:
         """Read, or let another thread read, until ``reached``. False when time is up or the slice is gone."""
-        deadline = time.monotonic() + timeout
+        deadline = monotonic() + timeout
         while not reached():
             if self._broken is not None:
                 return False
             with self._turn:
                 if self._somebody_reads:
-                    left = deadline - time.monotonic()
+                    left = deadline - monotonic()
                     if left <= 0:
                         return False
                     self._turn.wait(left)
                     continue
                 self._somebody_reads = True
             try:
-                left = max(0.0, deadline - time.monotonic())
+                left = max(0.0, deadline - monotonic())
                 replies = self._read(left)
             finally:
                 with self._turn:
                     self._somebody_reads = False
                     self._turn.notify_all()
             self._call_back()
-            if not replies and not reached() and time.monotonic() >= deadline:
+            if not replies and not reached() and monotonic() >= deadline:
                 return False
         return True
 
     def _read(self, timeout: float) -> bool:
         try:
             replies = self._connection.receive(timeout)
-            self._read_at = time.monotonic()
+            self._read_at = monotonic()
         except TpuError as error:
             self._break(error if isinstance(error, Unavailable) else Unavailable(error.message))
             return False

@@ -7,8 +7,8 @@ import os
 import select
 import socket
 import threading
-import time
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from backend.errors import Internal, Unavailable, error_from_code
@@ -61,8 +61,8 @@ class Connection:
 
     def first(self, timeout: float) -> Reply:
         """The next reply, for a client that has asked one question. Raises Unavailable if none arrives in time."""
-        deadline = time.monotonic() + timeout
-        while (left := deadline - time.monotonic()) > 0:
+        deadline = monotonic() + timeout
+        while (left := deadline - monotonic()) > 0:
             if replies := self.receive(left):
                 return replies[0]
         raise Unavailable(f"the slice runtime at {self.address} does not answer")
