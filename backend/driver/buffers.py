@@ -233,6 +233,16 @@ def _is_on_cpu(args: Any) -> None:
     args.is_on_cpu = False
 
 
+@slot("PJRT_Buffer_UnsafePointer")
+@slot("PJRT_Buffer_IncreaseExternalReferenceCount")
+@slot("PJRT_Buffer_OpaqueDeviceMemoryDataPointer")
+def _no_pointer(args: Any) -> None:
+    raise Unimplemented(
+        "the memory of this device cannot be shared with other libraries (dlpack, __array_interface__); "
+        "copy the array to the host with np.asarray or jax.device_get"
+    )
+
+
 def _dtype(number: int) -> np.dtype[Any]:
     try:
         return _TYPES[number]
