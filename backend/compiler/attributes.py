@@ -236,9 +236,19 @@ def _plain_dot(operation: ir.Operation) -> Attributes:
 
 
 def _precision(operation: ir.Operation) -> str:
-    """ "DEFAULT", "HIGH" or "HIGHEST": the higher of the two operands'."""
+    """ "DEFAULT", "HIGH" or "HIGHEST": what a dot's algorithm asks for, else the higher of the two operands'."""
+    if "algorithm" in operation.attributes:
+        return _algorithm_precision(str(operation.attributes["algorithm"]))
     text = str(operation.attributes["precision_config"]) if "precision_config" in operation.attributes else ""
     return next((name for name in ("HIGHEST", "HIGH") if re.search(rf"\b{name}\b", text)), "DEFAULT")
+
+
+def _algorithm_precision(text: str) -> str:
+    """Precision of a dot algorithm: the bfloat16 ones by their number of products, all others in full."""
+    products = re.search(r"num_primitive_operations = (\d+)", text)
+    if "lhs_precision_type = bf16" not in text or products is None:
+        return "HIGHEST"
+    return {1: "DEFAULT", 3: "HIGH"}.get(int(products.group(1)), "HIGHEST")
 
 
 def _convolution(operation: ir.Operation) -> Attributes:

@@ -69,7 +69,8 @@ def _instruction(instruction: Instruction, computation: Computation, generation:
     work = Work(bytes_accessed=float(_bytes(instruction, computation)))
     if instruction.op in {"dot_general", "convolution"}:
         work.flops = _matrix_flops(instruction, computation)
-        work.mxu_seconds = work.flops / generation.bf16_flops_per_core
+        passes = instruction.attributes.get("passes", 1)
+        work.mxu_seconds = passes * work.flops / generation.bf16_flops_per_core
     elif instruction.op == "fusion":
         for inner in instruction.regions[0].instructions:
             if inner.op == ROUND:

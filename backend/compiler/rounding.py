@@ -1,21 +1,37 @@
 """Where do operands of the matrix unit lose bits? Rounding to bfloat16 is an instruction of its own.
 
-As an elementwise instruction it fuses into whatever computes the operand, and is done once however many products read
-it. Views commute with it, so it is moved before them, next to the computation.
+The unit multiplies bfloat16 numbers. At default precision float32 operands are rounded; at HIGH and HIGHEST they are
+split into a sum of bfloat16 parts, ``x = h + m + l``, and the products of the parts that count are summed: three passes
+(hh, hm, mh) or six (hh, hm, mh, hl, lh, mm). Passes over one part of an operand are a single product here, since a
+float32 holds the sum of parts exactly: ``_TERMS``.
+
+As an elementwise instruction rounding fuses into whatever computes the operand, and is done once however many products
+read it. Views commute with it, so it is moved before them, next to the computation.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
-from backend.compiler.program import Computation, Instruction
+from backend.compiler.program import Computation, Instruction, TensorType
 
 ROUND = "round_to_bfloat16"
 _VIEWS = frozenset({"reshape", "transpose", "broadcast_in_dim", "reverse"})
+_FLOAT32 = np.dtype(np.float32)
+
+_TERMS: dict[str, tuple[tuple[str, str, int], ...]] = {
+    "DEFAULT": (("high", "high", 1),),
+    "HIGH": (("high + middle", "high", 2), ("finite high", "middle", 1)),
+    "HIGHEST": (("all", "high", 3), ("finite high", "rest", 2), ("middle", "middle", 1)),
+}
+"""For each precision the products that are summed: part of the left operand, of the right one, passes of the unit."""
 
 
 def round_operands(computation: Computation) -> Computation:
-    """The computation with float32 operands of matrix products at default precision rounded, regions included."""
+    """The computation with float32 operands of matrix products rounded or split, regions included."""
     return _Rounding(computation).result()
 
 
@@ -24,50 +40,103 @@ class _Rounding:
         self._old = computation
         self._types = list(computation.types)
         self._producers = {value: i for i in computation.instructions for value in i.results}
-        self._rounded: dict[int, int] = {}
+        self._parts: dict[tuple[int, str], int | None] = {}
         self._instructions: list[Instruction] = []
 
     def result(self) -> Computation:
         old = self._old
         for instruction in old.instructions:
-            operands = instruction.operands
-            if _rounds(instruction, old):
-                operands = [self._round(value) for value in operands]
-            regions = [round_operands(region) for region in instruction.regions]
-            self._instructions.append(
-                Instruction(
-                    instruction.op, operands, instruction.results, instruction.attributes, regions, instruction.source
-                )
-            )
+            if _is_split(instruction, old):
+                self._multiply(instruction)
+            else:
+                regions = [round_operands(region) for region in instruction.regions]
+                self._instructions.append(replace(instruction, regions=regions))
         return Computation(old.parameters, self._types, self._instructions, old.returns, old.captures)
 
-    def _round(self, value: int) -> int:
-        if self._types[value].dtype != np.float32:
+    def _multiply(self, product: Instruction) -> None:
+        """The product as the sum of the products of parts; parts that are zero have none."""
+        (result,) = product.results
+        total: int | None = None
+        terms = _TERMS[product.attributes["precision"]]
+        left, right = product.operands
+        operands = [(self._part(left, a), self._part(right, b), passes) for a, b, passes in terms]
+        known = [(a, b, passes) for a, b, passes in operands if a is not None and b is not None]
+        for position, (a, b, passes) in enumerate(known):
+            last = position == len(known) - 1
+            attributes = {**product.attributes, "passes": passes}
+            target = result if last and total is None else self._new_value(self._types[result])
+            self._instructions.append(Instruction(product.op, [a, b], [target], attributes, [], product.source))
+            if total is not None:
+                summed = result if last else self._new_value(self._types[result])
+                self._append("add", [total, target], summed, product.source)
+                target = summed
+            total = target
+
+    def _part(self, value: int, part: str) -> int | None:
+        """A part of a value, computed on first use; None for one that is zero."""
+        if self._types[value].dtype != _FLOAT32:
+            return None if part in {"middle", "rest"} else value
+        key = (value, part)
+        if key not in self._parts:
+            self._parts[key] = self._computed(value, part)
+        return self._parts[key]
+
+    def _computed(self, value: int, part: str) -> int:
+        if part == "all":
             return value
-        if value not in self._rounded:
-            self._types.append(self._types[value])
-            result = len(self._types) - 1
-            producer = self._producers.get(value)
-            if producer is not None and producer.op in _VIEWS:
-                view = Instruction(
-                    producer.op, [self._round(producer.operands[0])], [result], producer.attributes, [], producer.source
-                )
-                self._instructions.append(view)
-            else:
-                source = producer.source if producer is not None else ""
-                self._instructions.append(Instruction(ROUND, [value], [result], {}, [], source))
-            self._rounded[value] = result
-        return self._rounded[value]
+        producer = self._producers.get(value)
+        source = producer.source if producer is not None else ""
+        kind = self._types[value]
+        target = self._new_value(kind)
+        if producer is not None and producer.op in _VIEWS:
+            inner = [self._known(producer.operands[0], part), *producer.operands[1:]]
+            self._append(producer.op, inner, target, source, producer.attributes)
+        elif part == "high":
+            self._append(ROUND, [value], target, source)
+        elif part == "middle":
+            self._append(ROUND, [self._known(value, "rest")], target, source)
+        elif part == "high + middle":
+            self._append("add", [self._known(value, "high"), self._known(value, "middle")], target, source)
+        elif part == "finite high":
+            self._finite(value, self._known(value, "high"), target, source)
+        else:
+            rest = self._new_value(kind)
+            self._append("subtract", [value, self._known(value, "high")], rest, source)
+            self._finite(value, rest, target, source)
+        return target
+
+    def _finite(self, value: int, kept: int, target: int, source: str) -> None:
+        """``kept`` where ``value`` is finite, else 0: infinity times a zero rest would be NaN."""
+        kind = self._types[value]
+        flag, zero = self._new_value(TensorType(kind.shape, np.dtype(np.bool_))), self._new_value(kind)
+        scalar = self._new_value(TensorType((), _FLOAT32))
+        self._append("is_finite", [self._known(value, "high")], flag, source)
+        self._append("constant", [], scalar, source, {"value": np.zeros((), _FLOAT32)})
+        self._append("broadcast_in_dim", [scalar], zero, source, {"dimensions": []})
+        self._append("select", [flag, kept, zero], target, source)
+
+    def _known(self, value: int, part: str) -> int:
+        number = self._part(value, part)
+        return value if number is None else number
+
+    def _new_value(self, kind: TensorType) -> int:
+        self._types.append(kind)
+        return len(self._types) - 1
+
+    def _append(
+        self, op: str, operands: list[int], result: int, source: str, attributes: dict[str, Any] | None = None
+    ) -> None:
+        self._instructions.append(Instruction(op, operands, [result], attributes or {}, [], source))
 
 
-def _rounds(instruction: Instruction, computation: Computation) -> bool:
+def _is_split(instruction: Instruction, computation: Computation) -> bool:
+    """Whether the matrix unit sees parts of the operands: it does, unless float32 has nowhere to be summed."""
     if instruction.op == "convolution":
-        return bool(instruction.attributes["precision"] == "DEFAULT")
-    return (
-        instruction.op == "dot_general"
-        and instruction.attributes["precision"] == "DEFAULT"
-        and _is_matrix_product(instruction, computation)
-    )
+        takes = True
+    else:
+        takes = instruction.op == "dot_general" and _is_matrix_product(instruction, computation)
+    exact = computation.types[instruction.results[0]].dtype != _FLOAT32 if instruction.results else True
+    return takes and not (exact and instruction.attributes["precision"] != "DEFAULT")
 
 
 def _is_matrix_product(instruction: Instruction, computation: Computation) -> bool:

@@ -31,6 +31,7 @@ from backend.tensorcore import (
     window,
 )
 from backend.tensorcore.arena import Arena, Layout
+from backend.tensorcore.denormals import flush_denormals
 from backend.tensorcore.lowering import Block, Context, Host, Kernel, Slot, lower, template
 from backend.tensorcore.pool import Pool
 from backend.tensorcore.threads import Workers
@@ -105,16 +106,20 @@ class Loaded:
         variant.context.host = host
         for value, argument in zip(program.body.parameters, arguments, strict=True):
             environment[value] = argument.array
+        outputs = self._outputs(variant)
+        for value in variant.block.written:
+            environment[value] = outputs[variant.block.returns.index(value)]
+        flush_denormals(True)
+        try:
+            with np.errstate(all="ignore"):
+                variant.block.run()
+        finally:
+            flush_denormals(False)
         results = []
-        with np.errstate(all="ignore"):
-            outputs = self._outputs(variant)
-            for value in variant.block.written:
-                environment[value] = outputs[variant.block.returns.index(value)]
-            variant.block.run()
-            for value, uniform, array in zip(variant.block.returns, variant.uniform_results, outputs, strict=True):
-                if environment[value] is not array:
-                    np.copyto(array, environment[value])
-                results.append(Value(array, uniform))
+        for value, uniform, array in zip(variant.block.returns, variant.uniform_results, outputs, strict=True):
+            if environment[value] is not array:
+                np.copyto(array, environment[value])
+            results.append(Value(array, uniform))
         for value in variant.transient:
             environment[value] = None  # keep nobody's memory alive
         return Launch(results, program.cost.device_seconds, program.cost.mxu_seconds)

@@ -24,6 +24,7 @@ from backend.tensorcore.vector import (
     comparison,
     compute_dtype,
     conversion,
+    next_after,
     reduce_precision,
     round_to_bfloat16,
 )
@@ -254,6 +255,8 @@ def _function(instruction: Instruction, region: Computation) -> Function:
         target = region.types[instruction.results[0]].dtype
         source = compute_dtype(region.types[instruction.operands[0]].dtype)
         return _narrowing(conversion(source, compute_dtype(target)), target)
+    if instruction.op == "next_after":
+        return next_after(region.types[instruction.results[0]].dtype)
     if instruction.op == ROUND:
         return round_to_bfloat16
     if instruction.op == "reduce_precision":

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from backend.tensorcore.lowering import Environment, Kernel, Site, Step, View
+from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step, View
 
 
 def _core_first(site: Site, dims: list[int]) -> list[int]:
@@ -88,17 +88,30 @@ def _always_view(make: Any) -> Kernel:
 
 def _bitcast(site: Site) -> Step:
     source, target = site.instruction.operands[0], site.instruction.results[0]
-    from_type, to_type = site.operand_type(0), site.result_type()
-    shape = site.result_shape()
-    if from_type.dtype.kind == "V" or to_type.dtype.kind == "V":
-        return lambda env: np.copyto(env[target], np.ascontiguousarray(env[source]).view(to_type.dtype).reshape(shape))
+    widths = [_bits(kind.dtype) for kind in (site.operand_type(0), site.result_type())]
+    dtype, shape = site.result_type().dtype, site.result_shape()
+    if min(widths) < 8:
+        return lambda env: np.copyto(env[target], _regrouped(env[source], widths, dtype).reshape(shape))
+    return lambda env: np.copyto(env[target], np.ascontiguousarray(env[source]).reshape(-1).view(dtype).reshape(shape))
 
-    def step(env: Environment) -> None:
-        array = np.ascontiguousarray(env[source])
-        flat = array.reshape(-1) if array.ndim == 0 or from_type.dtype.itemsize != to_type.dtype.itemsize else array
-        np.copyto(env[target], flat.view(to_type.dtype).reshape(shape))
 
-    return step
+def _bits(dtype: np.dtype[Any]) -> int:
+    """Bits of an element; numpy keeps elements narrower than a byte in one each."""
+    narrow = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4}
+    return narrow.get(dtype.name, 8 * dtype.itemsize)
+
+
+def _regrouped(array: Array, widths: list[int], dtype: np.dtype[Any]) -> Array:
+    """The bits of all elements, lowest first, as elements of another width; flat."""
+    before, after = widths
+    stored = np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(array.size, -1)
+    bits = np.unpackbits(stored, axis=1, bitorder="little")[:, :before].reshape(-1, after)
+    whole = np.packbits(bits, axis=1, bitorder="little")
+    if after >= 8:
+        return whole.reshape(-1).view(dtype)
+    if dtype.name.startswith("int"):  # the sign goes up to the byte's top
+        return ((whole << (8 - after)).view(np.int8) >> (8 - after)).reshape(-1).astype(dtype)
+    return whole.reshape(-1).view(dtype)
 
 
 # ---- concatenate, pad, iota, core numbers

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 
+from backend.tensorcore.denormals import flush_denormals
+
 
 class Workers:
     """A pool of ``count`` host threads, the caller's own among them."""
@@ -17,7 +19,9 @@ class Workers:
         self.count = count or len(
             os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
         )
-        self._pool = ThreadPoolExecutor(max(1, self.count - 1), thread_name_prefix="tensorcore")
+        self._pool = ThreadPoolExecutor(
+            max(1, self.count - 1), "tensorcore", initializer=flush_denormals, initargs=(True,)
+        )
 
     def run(self, chunks: int, work: Callable[[int, int], None]) -> None:
         """Call ``work(chunk, thread)`` for every chunk; a thread that is done with one takes the next."""

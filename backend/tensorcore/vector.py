@@ -178,6 +178,27 @@ def _complex_log1p(x: Array, out: Array) -> None:
     np.log(1 + x, out=out)
 
 
+def _digamma(x: Array, out: Array) -> None:
+    pole = x == 0
+    special.psi(x, out=out)
+    np.copyto(out, out.dtype.type(np.nan), where=pole)
+
+
+def _lgamma(x: Array, out: Array) -> None:
+    infinite = np.isinf(x)
+    special.gammaln(x, out=out)
+    np.copyto(out, out.dtype.type(np.inf), where=infinite)
+
+
+def next_after(dtype: np.dtype[Any]) -> Function:
+    """``next_after`` among the numbers of a type that is computed in a wider one."""
+
+    def run(x: Array, toward: Array, out: Array) -> None:
+        np.copyto(out, np.nextafter(x.astype(dtype), toward.astype(dtype)), casting="unsafe")
+
+    return run
+
+
 VECTOR_OPS: dict[str, Function] = {
     "abs": _ufunc(np.absolute),
     "acos": _ufunc(np.arccos),
@@ -198,7 +219,7 @@ VECTOR_OPS: dict[str, Function] = {
     "cosh": _ufunc(np.cosh),
     "cosine": _ufunc(np.cos),
     "count_leading_zeros": _leading_zeros,
-    "digamma": _ufunc(special.psi),
+    "digamma": _digamma,
     "divide": _by_kind(i=_divide_signed, u=_divide_unsigned, f=_ufunc(np.divide)),
     "erf": _ufunc(special.erf),
     "erf_inv": _ufunc(special.erfinv),
@@ -211,7 +232,7 @@ VECTOR_OPS: dict[str, Function] = {
     "is_inf": _ufunc(np.isinf),
     "is_neg_inf": _ufunc(np.isneginf),
     "is_pos_inf": _ufunc(np.isposinf),
-    "lgamma": _ufunc(special.gammaln),
+    "lgamma": _lgamma,
     "log": _ufunc(np.log),
     "log_plus_one": _by_kind(c=_complex_log1p, f=_ufunc(np.log1p)),
     "logistic": _logistic,

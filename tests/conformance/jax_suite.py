@@ -3,8 +3,8 @@
     python tests/conformance/jax_suite.py /path/to/jax [FILE ...]
 
 The checkout should be of the version that is installed (``git checkout jax-v0.10.2``). Outcomes are kept in
-``--results`` and a run that was interrupted goes on where it was; ``--again`` forgets what the slice did, ``--only``
-picks a side.
+``--results`` and a run that was interrupted goes on where it was; ``--again`` forgets what the slice did,
+``--retry`` what did not pass there; ``--only`` picks a side.
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ class Side:
         self._results = results / name
         self._results.mkdir(parents=True, exist_ok=True)
 
-    def forget(self, file: str) -> None:
-        """Drop what is known of a test file."""
-        self._record(file).unlink(missing_ok=True)
+    def forget(self, file: str, keep_passed: bool) -> None:
+        """Drop what is known of a test file, or what is known of its tests that did not pass."""
+        kept = [line for line in self._lines(file) if keep_passed and line["outcome"] in ("passed", "skipped")]
+        self._record(file).write_text("".join(f"{json.dumps(line)}\n" for line in kept))
 
     def outcomes(self, file: str) -> dict[str, Outcome]:
         """What is known so far, by test."""
@@ -148,8 +149,10 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=20)
     parser.add_argument("--only", choices=("cpu", "tpu", "none"))
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--retry", action="store_true")
     parser.add_argument("-k", dest="select", default="")
     options = parser.parse_intermixed_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the slice is deleted then, too
     if not (options.checkout / "tests").is_dir():
         raise SystemExit(f"{options.checkout} is no checkout of JAX: it has no folder tests")
     results = options.results.resolve()
@@ -157,8 +160,8 @@ def main() -> None:
     with slice_environment() if options.only in (None, "tpu") else contextlib.nullcontext({}) as attached:
         tpu = Side("tpu", {**attached, "JAX_PLATFORMS": "tpu,cpu"}, results)
         for file in options.files:
-            if options.again:
-                tpu.forget(file)
+            if (options.again or options.retry) and options.only != "cpu":
+                tpu.forget(file, keep_passed=options.retry)
             for side in (cpu, tpu):
                 if options.only in (None, side.name):
                     side.run(options.checkout, file, options.cases, options.select)
