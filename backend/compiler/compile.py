@@ -10,16 +10,16 @@ from jaxlib.mlir import ir
 
 from backend.compiler import stablehlo
 from backend.compiler.cost import program_cost
-from backend.compiler.memory import largest_temporaries, plan_memory
+from backend.compiler.memory import largest_buffers, needed_bytes, plan_memory
 from backend.compiler.partition import PARTITIONER
-from backend.compiler.program import Program
+from backend.compiler.program import Computation, Program
 from backend.compiler.rounding import round_operands
 from backend.compiler.schedule import schedule
+from backend.compiler.shortage import out_of_memory
 from backend.compiler.simplify import simplify
 from backend.errors import InvalidArgument, ResourceExhausted, Unimplemented
 from backend.hardware import Generation
 
-_GIB = 1 << 30
 _DONATED = "mhlo.tpuctl_donated"
 """Attribute of a module that is partitioned already, as programs keep it: the numbers of its donated parameters."""
 _ASSIGNED = re.compile(r"\{(\d+)\}")
@@ -49,7 +49,8 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
             local = stablehlo.parse_hlo(hlo, context)
         else:
             local = source
-        body = round_operands(simplify(stablehlo.import_module(local)))
+        simplified = simplify(stablehlo.import_module(local))
+        body = round_operands(simplified)
         replicated = [_is_replicated(row) for row in stablehlo.argument_attributes(local)]
         if partitions == 1:
             replicated = [True] * len(body.parameters)
@@ -68,11 +69,11 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
             schedule=scheduled,
             donated=donated,
             replicated=replicated,
-            memory=plan_memory(scheduled, donated),
+            memory=plan_memory(simplified, donated),
             cost=program_cost(scheduled, partitions, generation),
             optimized_module=stablehlo.bytecode(local),
         )
-    _check_fits(program, generation)
+    _check_fits(program, simplified, generation)
     return program
 
 
@@ -103,24 +104,9 @@ def _device_ids(assignment: Any, partitions: int) -> list[int]:
     return [int(device) for device in _ASSIGNED.findall(repr(assignment))]
 
 
-def _check_fits(program: Program, generation: Generation) -> None:
+def _check_fits(program: Program, simplified: Computation, generation: Generation) -> None:
     """Raise ResourceExhausted, in the TPU compiler's words, if one core's HBM is too small for the program."""
-    memory = program.memory
-    needed = memory.argument_bytes + memory.output_bytes - memory.alias_bytes + memory.temp_bytes
-    if needed <= generation.hbm_available_bytes:
+    needed, available = needed_bytes(program.memory), generation.hbm_available_bytes
+    if needed <= available:
         return
-    rows = [
-        f"  {_gib(padded)} (unpadded {_gib(kind.nbytes)}) {kind.dtype}{list(kind.shape)} {source}"
-        for kind, padded, source in largest_temporaries(program.schedule, 10)
-    ]
-    available = generation.hbm_available_bytes
-    raise ResourceExhausted(
-        f"Ran out of memory in memory space hbm. Used {_gib(needed)} of {_gib(available)} hbm. "
-        f"Exceeded hbm capacity by {_gib(needed - available)}. Program {program.name}: "
-        f"arguments {_gib(memory.argument_bytes)}, outputs {_gib(memory.output_bytes)}, "
-        f"temporaries {_gib(memory.temp_bytes)}." + ("\n".join([" Largest temporaries:", *rows]) if rows else "")
-    )
-
-
-def _gib(nbytes: int) -> str:
-    return f"{nbytes / _GIB:.2f}G"
+    raise ResourceExhausted(out_of_memory(needed, available, largest_buffers(simplified, program.donated, 10)))

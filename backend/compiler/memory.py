@@ -1,115 +1,177 @@
-"""How many bytes of HBM does a program need? Every buffer in TPU tiles, and the peak of the temporaries.
-
-The tile rule and the published cases that it reproduces: jax/_src/tpu_info.py, flowpm issue 27, tensorflow issue 30803.
-"""
+"""How many bytes of HBM does a program need? Arguments, results, and the most that is stored at once in between."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from itertools import permutations
+from dataclasses import dataclass
 
+import numpy as np
+
+from backend.compiler.materialize import Step, steps, touched
 from backend.compiler.program import Computation, Instruction, MemoryStats, TensorType
-from backend.compiler.rounding import ROUND
-from backend.compiler.simplify import uses
+from backend.compiler.tiles import padded_bytes
 
-_LANES = 128
-_SUBLANES = 8
-_VECTOR_TILE = 256
-_VIEWS = frozenset({"reshape", "broadcast_in_dim", "constant", "iota"})
-
-
-def padded_bytes(kind: TensorType, minor_to_major: Sequence[int] | None = None) -> int:
-    """Bytes of one core's buffer in HBM.
-
-    The minor-most dimension is rounded up to 128 lanes, the next to the tile's sublanes. Without a layout the
-    compiler's choice is taken: the two minor dimensions that waste least.
-    """
-    itemsize = kind.dtype.itemsize
-    long = [size for size in kind.shape if size != 1]
-    if kind.size == 0:
-        return 0
-    if len(kind.shape) < 2 or (minor_to_major is None and len(long) < 2):
-        return _round_up(kind.size, _VECTOR_TILE if kind.size > _LANES else _LANES) * itemsize
-    if minor_to_major is not None:
-        minor, second = minor_to_major[0], minor_to_major[1]
-        return _tiled(kind.size, kind.shape[minor], kind.shape[second], itemsize)
-    return min(_tiled(kind.size, minor, second, itemsize) for minor, second in permutations(long, 2))
+_CONTROL_FLOW = frozenset({"while", "case", "if"})
+_ALIGNMENT = 1024
+_POINTER_BYTES = 4
+_CODE_BYTES = 64
+_FFT_PLANES = 4
+_FACTORISATIONS = frozenset({"cholesky", "qr", "lu", "eigh"})
+_PANEL = 128
 
 
-def _tiled(size: int, minor: int, second: int, itemsize: int) -> int:
-    packing = max(1, 4 // itemsize)
-    sublanes = _SUBLANES * packing
-    while sublanes > 2 * packing and sublanes // 2 >= second:
-        sublanes //= 2  # small second-minor dimensions get smaller tiles: T(4,128), T(2,128)
-    rest = size // (minor * second)
-    return rest * _round_up(minor, _LANES) * _round_up(second, sublanes) * itemsize
+@dataclass(frozen=True)
+class Buffer:
+    """One allocation of HBM: what for ("argument", "output", "HLO temp"), its type, and the operation it comes from."""
+
+    role: str
+    kind: TensorType
+    op: str
+    source: str
+
+    @property
+    def hbm_bytes(self) -> int:
+        return padded_bytes(self.kind)
 
 
-def _round_up(number: int, unit: int) -> int:
-    return -(-number // unit) * unit
-
-
-def plan_memory(schedule: Computation, donated: list[int]) -> MemoryStats:
-    """HBM of one core for a scheduled computation: arguments, results, and the most that is live at once in between."""
-    arguments = [schedule.types[value] for value in schedule.parameters]
-    results = [schedule.types[value] for value in schedule.returns]
-    alias = 0
-    free = [padded_bytes(arguments[number]) for number in donated]
-    for kind in results:
-        if padded_bytes(kind) in free:
-            free.remove(padded_bytes(kind))
-            alias += padded_bytes(kind)
+def plan_memory(computation: Computation, donated: Sequence[int]) -> MemoryStats:
+    """HBM of one core for a simplified program, before anything of it runs."""
+    arguments = [padded_bytes(computation.types[value]) for value in computation.parameters]
+    results = [padded_bytes(computation.types[value]) for value in computation.returns]
+    aliased = _aliased(computation, donated)
+    own = sum(size for position, size in enumerate(results) if position not in aliased)
     return MemoryStats(
-        argument_bytes=sum(padded_bytes(kind) for kind in arguments),
-        output_bytes=sum(padded_bytes(kind) for kind in results),
-        alias_bytes=alias,
-        temp_bytes=_peak(schedule),
-        code_bytes=64 * len(schedule.instructions),
+        argument_bytes=sum(arguments),
+        output_bytes=sum(results) + _tuple_bytes(len(results)),
+        alias_bytes=sum(results[position] for position in aliased),
+        temp_bytes=max(0, _Timeline(computation, aliased).peak_bytes - own),
+        code_bytes=_CODE_BYTES * len(computation.instructions),
     )
 
 
-def largest_temporaries(schedule: Computation, count: int) -> list[tuple[TensorType, int, str]]:
-    """The ``count`` largest values that are neither parameter nor result: type, padded bytes, source line."""
-    rows = [
-        (schedule.types[value], padded_bytes(schedule.types[value]), instruction.source)
-        for instruction in schedule.instructions
-        if instruction.op not in _VIEWS
-        for value in instruction.results
-        if value not in schedule.returns
+def needed_bytes(memory: MemoryStats) -> int:
+    """HBM of one core that must be there for the program to run."""
+    return memory.argument_bytes + memory.output_bytes - memory.alias_bytes + memory.temp_bytes
+
+
+def largest_buffers(computation: Computation, donated: Sequence[int], count: int) -> list[Buffer]:
+    """The ``count`` largest of the buffers that are there when the program needs most."""
+    aliased = _aliased(computation, donated)
+    types = computation.types
+    makers = {value: (i.op, i.source) for i in computation.instructions for value in i.results}
+    makers |= {value: (f"parameter({number})", "") for number, value in enumerate(computation.parameters)}
+    rows = [Buffer("argument", types[value], *makers[value]) for value in computation.parameters]
+    rows += [
+        Buffer("output", types[value], *makers[value])
+        for position, value in enumerate(computation.returns)
+        if position not in aliased
     ]
-    return sorted(rows, key=lambda row: -row[1])[:count]
+    rows += _Timeline(computation, aliased).live_at_peak()
+    return sorted(rows, key=lambda row: -row.hbm_bytes)[:count]
 
 
-def _rounded_on_the_way(instruction: Instruction) -> set[int]:
-    """Results that are only the rounded form of a value that is in memory: the matrix unit rounds as it reads."""
-    if instruction.op != "fusion":
-        return set()
-    region = instruction.regions[0]
-    stored = {*region.parameters, *region.returns}
-    rounded = {i.results[0] for i in region.instructions if i.op == ROUND and i.operands[0] in stored}
-    return {outer for outer, inner in zip(instruction.results, region.returns, strict=True) if inner in rounded}
+def _aliased(computation: Computation, donated: Sequence[int]) -> set[int]:
+    """Positions of the results that take the memory of a donated parameter: the next one free of the same size."""
+    free = Counter(padded_bytes(computation.types[computation.parameters[number]]) for number in donated)
+    taken = set()
+    for position, value in enumerate(computation.returns):
+        size = padded_bytes(computation.types[value])
+        if free[size]:
+            free[size] -= 1
+            taken.add(position)
+    return taken
 
 
-def _peak(computation: Computation) -> int:
-    """Most bytes of temporaries live at once. Views take none; results have memory of their own."""
-    last: dict[int, int] = {}
-    for index, instruction in enumerate(computation.instructions):
-        for value in (*uses(instruction), *instruction.results):
-            last[value] = index
-    outside = {*computation.parameters, *computation.returns}
-    dying: dict[int, list[int]] = {}
-    for value, index in last.items():
-        dying.setdefault(index, []).append(value)
-    size: dict[int, int] = {}
-    live = peak = 0
-    for index, instruction in enumerate(computation.instructions):
-        free = _rounded_on_the_way(instruction)
-        for value in instruction.results:
-            if instruction.op not in _VIEWS and value not in outside and value not in free:
-                size[value] = padded_bytes(computation.types[value])
-                live += size[value]
-        inside = max((_peak(region) for region in instruction.regions), default=0) if instruction.op != "fusion" else 0
-        peak = max(peak, live + inside)
-        for value in dying.get(index, ()):
-            live -= size.pop(value, 0)
-    return peak
+def _tuple_bytes(count: int) -> int:
+    """The table of pointers to several results."""
+    return -(-count * _POINTER_BYTES // _ALIGNMENT) * _ALIGNMENT if count > 1 else 0
+
+
+def _scratch(instruction: Instruction, types: list[TensorType]) -> list[TensorType]:
+    """What an operation needs while it runs, beside operands and results.
+
+    A sort along a minor dimension works on a transposed copy, and carries each element's place to be stable. An FFT is
+    done as matrix products in two passes, with planes for the real and imaginary parts of each. A factorisation goes
+    over a copy of its matrix in panels.
+    """
+    if instruction.op == "sort":
+        operands = [types[value] for value in instruction.operands]
+        place = TensorType(operands[0].shape, np.dtype(np.int32))
+        return [*operands, place] if len(operands[0].shape) > 1 else [place]
+    if instruction.op == "fft":
+        widest = max((types[v] for v in (*instruction.operands, *instruction.results)), key=padded_bytes)
+        return [widest] * _FFT_PLANES
+    if instruction.op in _FACTORISATIONS:
+        matrix = types[instruction.operands[0]]
+        panel = TensorType((*matrix.shape[:-1], min(matrix.shape[-1], _PANEL)), matrix.dtype)
+        return [matrix, panel, panel]
+    return []
+
+
+class _Timeline:
+    """What is stored when. Results count from when they are written, but not those that have a parameter's memory."""
+
+    def __init__(self, computation: Computation, aliased: set[int] | None) -> None:
+        self._types = computation.types
+        self._steps = steps(computation)
+        returned = {value: position for position, value in enumerate(computation.returns)}
+        self._outputs = touched(returned, computation)
+        skipped = returned if aliased is None else [v for v, position in returned.items() if position in aliased]
+        self._elsewhere = {
+            *computation.parameters,
+            *(inner for inner, _ in computation.captures),
+            *touched(skipped, computation),
+        }
+        self._last_read: dict[int, int] = {}
+        for index, step in enumerate(self._steps):
+            for value in (*step.reads, *step.stores):
+                self._last_read[value] = index
+        self.peak_bytes = 0
+        self._peak_step = -1
+        for index, in_use in enumerate(self._bytes_in_use()):
+            if in_use > self.peak_bytes:
+                self.peak_bytes, self._peak_step = in_use, index
+
+    def _bytes_in_use(self) -> list[int]:
+        """Most bytes during each step."""
+        live: dict[int, int] = {}
+        in_use = 0
+        rows = []
+        for index, step in enumerate(self._steps):
+            dying = [v for v in step.reads if v in live and self._last_read[v] == index and v not in self._outputs]
+            reusable = Counter(live[value] for value in dying) if step.in_place else Counter()
+            reused = 0
+            for value, kind in step.stores.items():
+                if value in self._elsewhere:
+                    continue
+                live[value] = padded_bytes(kind)
+                in_use += live[value]
+                if reusable[live[value]]:
+                    reusable[live[value]] -= 1
+                    reused += live[value]
+            rows.append(in_use - reused + self._inside(step))
+            gone = dying + [v for v in step.stores if self._last_read[v] == index and v not in self._outputs]
+            in_use -= sum(live.pop(value, 0) for value in gone)
+        return rows
+
+    def _inside(self, step: Step) -> int:
+        instruction = step.instruction
+        if instruction.op in _CONTROL_FLOW:
+            return max((_Timeline(region, None).peak_bytes for region in instruction.regions), default=0)
+        return sum(padded_bytes(kind) for kind in _scratch(instruction, self._types))
+
+    def live_at_peak(self) -> list[Buffer]:
+        """Temporaries that are stored while most is in use."""
+        rows = []
+        for index, step in enumerate(self._steps[: self._peak_step + 1]):
+            op, source = step.instruction.op, step.instruction.source
+            for value, kind in step.stores.items():
+                if self._last_read[value] >= self._peak_step and value not in self._elsewhere | self._outputs:
+                    rows.append(Buffer("HLO temp", kind, op, source))
+            if index == self._peak_step:
+                rows += [Buffer("HLO temp", kind, op, source) for kind in _scratch(step.instruction, self._types)]
+                inner = [_Timeline(region, None) for region in step.instruction.regions]
+                if step.instruction.op in _CONTROL_FLOW:
+                    rows += max(inner, key=lambda timeline: timeline.peak_bytes).live_at_peak()
+        return rows

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from backend.compiler import compile_module
-from backend.compiler.memory import padded_bytes
 from backend.compiler.program import Program, TensorType
+from backend.compiler.tiles import padded_bytes
 from backend.errors import Unimplemented
 from backend.hardware import Generation
 from backend.tensorcore.pool import Pool
