@@ -11,6 +11,7 @@ import numpy as np
 from backend.driver import abi, handles
 from backend.driver.devices import Memory
 from backend.driver.events import READY, ready_event
+from backend.driver.native import FIRST_FACT
 from backend.driver.session import Session
 from backend.driver.slots import slot
 from backend.driver.structs import STRUCTS
@@ -21,12 +22,13 @@ from backend.link.messages import Copy, Put
 _TYPES = {index: DTYPES[name] for index, name in enumerate(abi.BUFFER_TYPES) if name in DTYPES}
 TYPE_NUMBERS = {dtype: index for index, dtype in _TYPES.items()}
 _TILED, _STRIDES = 0, 1
+_DELETED = FIRST_FACT + 2
 
 
 class Buffer:
     """One core's buffer on the slice, ready after the operation ``sequence``."""
 
-    __slots__ = ("c_dims", "deleted", "dtype", "memory", "number", "sequence", "session", "shape")
+    __slots__ = ("_cell", "c_dims", "deleted", "dtype", "memory", "number", "sequence", "session", "shape")
 
     def __init__(
         self, number: int, memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], sequence: int
@@ -39,6 +41,7 @@ class Buffer:
         self.sequence = sequence
         self.deleted = False
         self.c_dims: Any = None
+        self._cell: handles.Cell | None = None
 
     @property
     def nbytes(self) -> int:
@@ -56,9 +59,21 @@ class Buffer:
         if self.deleted:
             raise FailedPrecondition("the buffer has been deleted or donated")
 
+    def new_handle(self) -> int:
+        """The buffer's only handle."""
+        handle = handles.new(self, facts=(*self.memory.place, self.deleted))
+        self._cell = handles.words(handle)
+        return handle
+
+    def mark_deleted(self) -> None:
+        """The buffer can't be used any more: it is deleted or donated."""
+        self.deleted = True
+        if self._cell is not None:
+            self._cell[_DELETED] = True
+
     def delete(self) -> None:
         if not self.deleted:
-            self.deleted = True
+            self.mark_deleted()
             self.session.release(self.number)
 
     dropped = delete
@@ -91,7 +106,7 @@ def _from_host(args: Any) -> None:
     if size and strides is not None:
         source = np.ascontiguousarray(host_array(address, shape, strides, dtype))
         address = source.ctypes.data
-    args.buffer = handles.new(upload(memory, shape, dtype, address if size else 0))
+    args.buffer = upload(memory, shape, dtype, address if size else 0).new_handle()
     args.done_with_host_buffer = READY
 
 
@@ -159,17 +174,12 @@ def _copy(source: Buffer, memory: Memory) -> int:
     sequence = session.submit(
         lambda sequence: Copy(sequence, source.number, number, core, memory.kind)  # type: ignore[arg-type]
     )
-    return handles.new(Buffer(number, memory, source.shape, source.dtype, sequence))
+    return Buffer(number, memory, source.shape, source.dtype, sequence).new_handle()
 
 
 @slot("PJRT_Buffer_Delete")
 def _delete(args: Any) -> None:
     handles.resolve(args.buffer).delete()
-
-
-@slot("PJRT_Buffer_IsDeleted")
-def _is_deleted(args: Any) -> None:
-    args.is_deleted = handles.resolve(args.buffer).deleted
 
 
 @slot("PJRT_Buffer_ReadyEvent")
@@ -216,16 +226,6 @@ def _memory_layout(args: Any) -> None:
 @slot("PJRT_Buffer_OnDeviceSizeInBytes")
 def _on_device_size(args: Any) -> None:
     args.on_device_size_in_bytes = handles.resolve(args.buffer).nbytes
-
-
-@slot("PJRT_Buffer_Device")
-def _device(args: Any) -> None:
-    args.device = handles.resolve(args.buffer).memory.device.handle
-
-
-@slot("PJRT_Buffer_Memory")
-def _memory_space(args: Any) -> None:
-    args.memory = handles.resolve(args.buffer).memory.handle
 
 
 @slot("PJRT_Buffer_IsOnCpu")

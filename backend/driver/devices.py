@@ -23,7 +23,8 @@ class Memory(handles.Droppable):
         self.kind_id = kind_id
         self.kind = MEMORY_KINDS[kind_id]
         self.id = device.core.id * len(MEMORY_KINDS) + kind_id
-        self.handle = handles.new(self, _FUNCTIONS, immortal=True)
+        self.handle = handles.new(self, _FUNCTIONS, immortal=True, facts=lasting.text(self.kind))
+        self.place = device.handle, self.handle
         self.label = f"{self.kind}(id={self.id}, core={device.core.id})"
         self.user_data: dict[int, int] = {}
 
@@ -159,11 +160,6 @@ def _clear_results(args: Any) -> None:
 @slot("PJRT_Memory_Id")
 def _memory_id(args: Any) -> None:
     args.id = handles.resolve(args.memory).id
-
-
-@slot("PJRT_Memory_Kind")
-def _memory_kind(args: Any) -> None:
-    args.kind, args.kind_size = lasting.text(handles.resolve(args.memory).kind)
 
 
 @slot("PJRT_Memory_Kind_Id")

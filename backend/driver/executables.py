@@ -38,7 +38,8 @@ class Executable:
 
     def new_handle(self) -> int:
         self._handles += 1
-        return handles.new(self)
+        compiled = self.compiled
+        return handles.new(self, facts=(len(compiled.results), compiled.num_partitions, compiled.num_replicas))
 
     def dropped(self) -> None:
         self._handles -= 1
@@ -194,21 +195,6 @@ def _compile_options(args: Any) -> None:
 def _name(args: Any) -> None:
     executable = handles.resolve(args.executable)
     args.executable_name, args.executable_name_size = executable.kept.text(executable.compiled.name)
-
-
-@slot("PJRT_Executable_NumReplicas")
-def _num_replicas(args: Any) -> None:
-    args.num_replicas = handles.resolve(args.executable).compiled.num_replicas
-
-
-@slot("PJRT_Executable_NumPartitions")
-def _num_partitions(args: Any) -> None:
-    args.num_partitions = handles.resolve(args.executable).compiled.num_partitions
-
-
-@slot("PJRT_Executable_NumOutputs")
-def _num_outputs(args: Any) -> None:
-    args.num_outputs = len(handles.resolve(args.executable).compiled.results)
 
 
 @slot("PJRT_Executable_SizeOfGeneratedCodeInBytes")

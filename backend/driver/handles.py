@@ -5,22 +5,25 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from backend.driver.native import CELL_BYTES, IMMORTAL_OFFSET, LINK_OFFSET, exhume
+from backend.driver.native import CELL_WORDS, FIRST_FACT, FUNCTIONS, IMMORTAL, LINK, exhume
 
 _SLAB_CELLS = 4096
+_WORD_BYTES = 8
 
+Cell = memoryview  # of 64-bit words
+_cells: dict[int, Cell] = {}
 _objects: dict[int, Any] = {}
 _free: list[int] = []
-_slabs: list[Any] = []
 
 resolve = _objects.__getitem__
 """The object behind a handle."""
 
 
-def new(obj: Any, functions: int = 0, *, immortal: bool = False) -> int:
+def new(obj: Any, functions: int = 0, *, immortal: bool = False, facts: tuple[int, ...] = ()) -> int:
     """A handle of ``obj``, whose ``dropped()`` is called some time after C++ has destroyed it.
 
-    ``functions`` is the address of the function table that C++ expects at the front, if it expects one.
+    ``functions`` is the address of the function table that C++ expects at the front, if it expects one; ``facts`` is
+    what native.FACTS tells of such an object.
     """
     while True:
         try:
@@ -28,38 +31,47 @@ def new(obj: Any, functions: int = 0, *, immortal: bool = False) -> int:
             break
         except IndexError:
             _grow()
-    if functions or immortal:
-        ctypes.c_uint64.from_address(cell).value = functions
-        ctypes.c_uint64.from_address(cell + IMMORTAL_OFFSET).value = immortal
+    if functions or immortal or facts:
+        words = _cells[cell]
+        words[FUNCTIONS], words[IMMORTAL] = functions, immortal
+        for index, fact in enumerate(facts, FIRST_FACT):
+            words[index] = fact
     _objects[cell] = obj
     return cell
+
+
+def words(cell: int) -> Cell:
+    """A handle's cell, to change a fact in."""
+    return _cells[cell]
 
 
 def sweep() -> None:
     """Drop the objects that C++ has destroyed since the last time."""
     cell = exhume()
     while cell:
-        following = ctypes.c_uint64.from_address(cell + LINK_OFFSET).value
-        obj = _objects.pop(cell)
-        ctypes.c_uint64.from_address(cell).value = 0
-        _free.append(cell)
-        obj.dropped()
+        following = _cells[cell][LINK]
+        discard(cell).dropped()
         cell = following
 
 
-def discard(cell: int) -> None:
-    """Forget an object that was never C++'s, or that C++ has given up."""
-    del _objects[cell]
-    ctypes.c_uint64.from_address(cell).value = 0
+def discard(cell: int) -> Any:
+    """Forget an object that was never C++'s, or that C++ has given up; it is returned."""
+    obj = _objects.pop(cell)
+    _cells[cell][FUNCTIONS] = 0
     _free.append(cell)
+    return obj
 
 
 def _grow() -> None:
-    slab = ctypes.create_string_buffer(CELL_BYTES * _SLAB_CELLS + 16)
+    cell_bytes = CELL_WORDS * _WORD_BYTES
+    slab = ctypes.create_string_buffer(cell_bytes * _SLAB_CELLS + 16)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(slab))  # destructors write to it until the end of the process
-    _slabs.append(slab)
-    start = (ctypes.addressof(slab) + 15) & ~15
-    _free.extend(range(start, start + CELL_BYTES * _SLAB_CELLS, CELL_BYTES))
+    skipped = -ctypes.addressof(slab) % 16
+    start = ctypes.addressof(slab) + skipped
+    memory = memoryview(slab).cast("B")[skipped : skipped + cell_bytes * _SLAB_CELLS].cast("Q")
+    for index in range(_SLAB_CELLS):
+        _cells[start + index * cell_bytes] = memory[index * CELL_WORDS : (index + 1) * CELL_WORDS]
+    _free.extend(range(start, start + cell_bytes * _SLAB_CELLS, cell_bytes))
 
 
 class Droppable:

@@ -76,7 +76,7 @@ def _mark_donated(executable: Executable, arguments: list[Buffer], num_args: int
     if donated := executable.donated.difference(keep):
         for index, buffer in enumerate(arguments):
             if index % num_args in donated:
-                buffer.deleted = True
+                buffer.mark_deleted()
 
 
 def _give_results(lists: int, executable: Executable, devices: list[Device], number: int, sequence: int) -> None:
@@ -86,5 +86,5 @@ def _give_results(lists: int, executable: Executable, devices: list[Device], num
         outputs = (ctypes.c_void_p * count).from_address(row) if count else ()
         memory = device.memories[0]
         for index, (shape, dtype) in enumerate(executable.result_types):
-            outputs[index] = handles.new(Buffer(number, memory, shape, dtype, sequence))  # type: ignore[index]
+            outputs[index] = Buffer(number, memory, shape, dtype, sequence).new_handle()  # type: ignore[index]
             number += 1

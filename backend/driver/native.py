@@ -1,7 +1,9 @@
-"""What must run without Python? Destructors, which jaxlib calls while an exception is pending, and calls at exit.
+"""What runs without Python? Destructors, which jaxlib calls while an exception is pending, and calls at exit.
 
-A destructor only pushes its object's cell on a list, without a lock; ``exhume`` takes the list. A cell is four words:
-function table (for objects that C++ looks into), link to the next dead cell, immortality, unused.
+And what is asked at every launch and never changes: facts, which lie in an object's cell.
+
+A destructor only pushes its object's cell on a list, without a lock; ``exhume`` takes the list. A cell is eight words:
+function table (for objects that C++ looks into), link to the next dead cell, immortality, unused, four facts.
 """
 
 from __future__ import annotations
@@ -11,9 +13,23 @@ from typing import Any
 
 from llvmlite import binding
 
-CELL_BYTES = 32
-LINK_OFFSET = 8
-IMMORTAL_OFFSET = 16
+from backend.driver.structs import ARGUMENTS
+
+CELL_WORDS = 8
+FUNCTIONS, LINK, IMMORTAL, FIRST_FACT = 0, 1, 2, 4
+_WORD_BYTES = 8
+_LLVM_TYPES = {"c_ubyte": "i8", "c_bool": "i8", "c_ulong": "i64", "c_void_p": "i64"}
+
+FACTS: dict[str, tuple[str, ...]] = {
+    "PJRT_Executable_NumReplicas": ("", "", "num_replicas"),
+    "PJRT_Executable_NumPartitions": ("", "num_partitions"),
+    "PJRT_Executable_NumOutputs": ("num_outputs",),
+    "PJRT_Buffer_Device": ("device",),
+    "PJRT_Buffer_Memory": ("", "memory"),
+    "PJRT_Buffer_IsDeleted": ("", "", "is_deleted"),
+    "PJRT_Memory_Kind": ("kind", "kind_size"),
+}
+"""The functions that tell facts: which field of their results each of the object's facts goes to, if any."""
 
 _CODE = """
 @graveyard = internal global ptr null
@@ -58,11 +74,30 @@ define ptr @nothing(ptr %arguments) {
 """
 
 
+def _teller(name: str, fields: tuple[str, ...]) -> str:
+    """The code of a function that copies facts from its object's cell to its results."""
+    arguments = ARGUMENTS[name]
+    lines = [f"define ptr @{name}(ptr %arguments) {{", "  %field = getelementptr i8, ptr %arguments, i64 16"]
+    lines.append("  %cell = load ptr, ptr %field")
+    for index, field in enumerate(fields):
+        if not field:
+            continue
+        kind = _LLVM_TYPES[dict(arguments._fields_)[field].__name__]
+        lines += [
+            f"  %fact{index} = getelementptr i8, ptr %cell, i64 {(FIRST_FACT + index) * _WORD_BYTES}",
+            f"  %value{index} = load {kind}, ptr %fact{index}",
+            f"  %result{index} = getelementptr i8, ptr %arguments, i64 {getattr(arguments, field).offset}",
+            f"  store {kind} %value{index}, ptr %result{index}",
+        ]
+    return "\n".join([*lines, "  ret ptr null", "}"])
+
+
 def _compile() -> Any:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
+    code = "\n".join([_CODE, *(_teller(name, fields) for name, fields in FACTS.items())])
     machine = binding.Target.from_default_triple().create_target_machine()
-    engine = binding.create_mcjit_compiler(binding.parse_assembly(_CODE), machine)
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(code), machine)
     engine.finalize_object()
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))  # C++ calls the code until the very end of the process
     return engine
@@ -76,6 +111,8 @@ DESTROY: int = _engine.get_function_address("destroy")
 """The same, for the one object of a PJRT argument struct."""
 NOTHING: int = _engine.get_function_address("nothing")
 """A function of the API that does nothing and succeeds."""
+TELLERS: dict[str, int] = {name: _engine.get_function_address(name) for name in FACTS}
+"""The functions that tell facts."""
 
 exhume = ctypes.PYFUNCTYPE(ctypes.c_void_p)(_engine.get_function_address("exhume"))
 """Take the list of dead cells: the address of its first one, or None."""

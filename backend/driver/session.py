@@ -26,6 +26,7 @@ from backend.link.messages import (
     Compiled,
     CoreMemory,
     Done,
+    Execute,
     Failed,
     Failure,
     Fetch,
@@ -254,6 +255,8 @@ class Session:
         if self._broken is not None:
             raise self._broken
         released = self._take_released()
+        if released and isinstance(message, Execute):
+            message.released, released = released[0].buffers, []
         if _is_much(message):
             self._sends_much = True
             self._wake_collector.set()

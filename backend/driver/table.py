@@ -9,7 +9,7 @@ from typing import Any
 
 from backend.driver import abi, buffers, client, devices, errors, events, executables, launches, layouts, streams
 from backend.driver.errors import error_handle
-from backend.driver.native import DESTROY, NOTHING
+from backend.driver.native import DESTROY, NOTHING, TELLERS
 from backend.driver.slots import IMPLEMENTATIONS, Implementation
 from backend.driver.structs import ARGUMENTS, Api, Function, LayoutsExtension, address_of
 from backend.errors import Internal, TpuError, Unimplemented
@@ -66,6 +66,8 @@ def _is_native(name: str) -> bool:
 def _address(name: str) -> int:
     if _is_native(name):
         return DESTROY
+    if name in TELLERS:
+        return TELLERS[name]
     function = Function(_guarded(name, IMPLEMENTATIONS.get(name) or _missing(name)))
     _kept.append(function)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(function))

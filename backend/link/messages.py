@@ -63,7 +63,8 @@ class Compile(Message):
 class Execute(Message):
     """Run a program. ``inputs`` holds its arguments core after core; results get the numbers from ``outputs`` on.
 
-    ``cores`` replaces the program's device assignment unless it is empty; ``keep`` are parameters not to donate.
+    ``cores`` replaces the program's device assignment unless it is empty; ``keep`` are parameters not to donate;
+    ``released`` are buffers that the client no longer refers to, as Release tells them.
     """
 
     sequence: int
@@ -72,6 +73,7 @@ class Execute(Message):
     outputs: int
     cores: list[int]
     keep: list[int]
+    released: list[int] = []
 
 
 class Stage(Message):

@@ -100,6 +100,7 @@ class Session:
         return self._hbm[core]
 
     def _execute(self, operation: Execute) -> None:
+        self._buffers.release(operation.released)
         executable = self._executables.get(operation.executable)
         if executable is None:
             raise InvalidArgument(f"executable {operation.executable} is not loaded")
