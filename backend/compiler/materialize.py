@@ -2,7 +2,7 @@
 
 What the TPU compiler does, as rules (read off libtpu's optimized HLO):
 - An elementwise value goes into its reader's fusion, also that of a reduction, matrix product or convolution. With
-  several readers it is computed in each, if that reads at most twice what loading it would; else it is stored.
+  several readers it is computed in each, if that reads no more than two values of its size; else it is stored.
 - A product's result goes into the elementwise reader behind it. Two products don't fuse: of what comes from one, all
   that a further one or several readers take is stored.
 - A value that is only rounded for the matrix unit is stored as bfloat16; sums of it are taken in the same fusion.
@@ -23,14 +23,12 @@ from backend.compiler.operations import ELEMENTWISE
 from backend.compiler.program import Computation, Instruction, TensorType
 from backend.compiler.rounding import ROUND
 from backend.compiler.simplify import uses
-from backend.compiler.tiles import padded_bytes
 
-_BITCASTS = frozenset({"reshape", "transpose"})
 _PRODUCTS = frozenset({"dot_general", "convolution"})
 _COMPUTED_ANYWHERE = (
     ELEMENTWISE
     | {"compare", "convert", "reduce_precision", ROUND}
-    | {"broadcast_in_dim", "iota", "constant", "slice", "reverse", "pad", "dynamic_slice"}
+    | {"broadcast_in_dim", "bitcast_convert", "iota", "constant", "slice", "reverse", "pad", "dynamic_slice"}
 )
 _FUSES_OPERANDS = _COMPUTED_ANYWHERE | _PRODUCTS | {"reduce", "reduce_window", "concatenate", "dynamic_update_slice"}
 _WORKS_IN_PLACE = _COMPUTED_ANYWHERE | {
@@ -105,7 +103,7 @@ class _Planner:
         self._readers: dict[int, list[Instruction]] = {}
         self._read_whole: set[int] = set()
         for instruction in computation.instructions:
-            if instruction.op not in _BITCASTS:
+            if not _is_bitcast(instruction, computation):
                 self._note_readers(instruction)
         self._known: dict[int, _Known] = {}
         self._stored_at: dict[int, int] = {}
@@ -118,7 +116,7 @@ class _Planner:
             self._known[value] = _Known(frozenset((value,)))
             self._stored_at[value] = -1
         for index, instruction in enumerate(self._computation.instructions):
-            if instruction.op in _BITCASTS:
+            if _is_bitcast(instruction, self._computation):
                 continue
             if instruction.op in _COMPUTED_ANYWHERE or instruction.op in _PRODUCTS:
                 self._fuse(index, instruction)
@@ -176,8 +174,8 @@ class _Planner:
             return not self._goes_into_one_fusion(value)
         if len(readers) < 2:
             return False
-        size = self._size(value)
-        read = [self._size(leaf) for leaf in known.leaves]
+        size = self._types[value].size
+        read = [self._types[leaf].size for leaf in known.leaves]
         return sum(leaf for leaf in read if leaf * _SMALL_SHARE > size) > _RECOMPUTED_READS * size
 
     def _goes_into_one_fusion(self, value: int) -> bool:
@@ -227,7 +225,7 @@ class _Planner:
             time = max([time, *(self._stored_at[leaf] for leaf in leaves)])
         for value in instruction.results:
             self._makers[value] = (index, instruction)
-        stores = self._kinds(instruction.results)
+        stores = self._kinds([value for value in instruction.results if value not in self._roots])
         self._add(Step(instruction, stores, leaves, time, instruction.op in _WORKS_IN_PLACE))
 
     def _add(self, step: Step) -> None:
@@ -245,9 +243,6 @@ class _Planner:
         rounded = value in self._makers and self._makers[value][1].op == ROUND
         return TensorType(kind.shape, _BFLOAT16) if rounded else kind
 
-    def _size(self, value: int) -> int:
-        return padded_bytes(self._kind(value))
-
 
 def touched(values: Iterable[int], computation: Computation) -> set[int]:
     """``values``, with bitcasts among them replaced by what they are bitcasts of."""
@@ -256,9 +251,21 @@ def touched(values: Iterable[int], computation: Computation) -> set[int]:
 
 
 def _bitcast_roots(computation: Computation) -> dict[int, int]:
+    """What each value that takes no memory of its own is a bitcast of: also what a loop carries and never changes."""
     roots: dict[int, int] = {}
     for instruction in computation.instructions:
-        if instruction.op in _BITCASTS:
+        if _is_bitcast(instruction, computation):
             operand = instruction.operands[0]
             roots[instruction.results[0]] = roots.get(operand, operand)
+        elif instruction.op == "while":
+            body = instruction.regions[1]
+            for position, operand in enumerate(instruction.operands):
+                if body.returns[position] == body.parameters[position]:
+                    roots[instruction.results[position]] = roots.get(operand, operand)
     return roots
+
+
+def _is_bitcast(instruction: Instruction, computation: Computation) -> bool:
+    if instruction.op == "broadcast_in_dim":
+        return computation.types[instruction.operands[0]].size == computation.types[instruction.results[0]].size > 1
+    return instruction.op in {"reshape", "transpose"}

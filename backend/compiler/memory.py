@@ -17,8 +17,8 @@ _ALIGNMENT = 1024
 _POINTER_BYTES = 4
 _CODE_BYTES = 64
 _FFT_PLANES = 4
-_FACTORISATIONS = frozenset({"cholesky", "qr", "lu", "eigh"})
 _PANEL = 128
+_WITH_SCRATCH = frozenset("sort top_k reduce_window fft cholesky qr lu eigh triangular_solve".split())
 
 
 @dataclass(frozen=True)
@@ -91,22 +91,28 @@ def _tuple_bytes(count: int) -> int:
 def _scratch(instruction: Instruction, types: list[TensorType]) -> list[TensorType]:
     """What an operation needs while it runs, beside operands and results.
 
-    A sort along a minor dimension works on a transposed copy, and carries each element's place to be stable. An FFT is
-    done as matrix products in two passes, with planes for the real and imaginary parts of each. A factorisation goes
-    over a copy of its matrix in panels.
+    A sort along a minor dimension works on a transposed copy, and carries each element's place to be stable; the
+    largest elements are also found in a transposed copy, and running sums made in one. An FFT is done as matrix
+    products in two passes, with planes for the real and imaginary parts of each. A factorisation goes over a copy of
+    its matrix in panels.
     """
-    if instruction.op == "sort":
-        operands = [types[value] for value in instruction.operands]
-        place = TensorType(operands[0].shape, np.dtype(np.int32))
-        return [*operands, place] if len(operands[0].shape) > 1 else [place]
-    if instruction.op == "fft":
-        widest = max((types[v] for v in (*instruction.operands, *instruction.results)), key=padded_bytes)
-        return [widest] * _FFT_PLANES
-    if instruction.op in _FACTORISATIONS:
-        matrix = types[instruction.operands[0]]
-        panel = TensorType((*matrix.shape[:-1], min(matrix.shape[-1], _PANEL)), matrix.dtype)
-        return [matrix, panel, panel]
-    return []
+    if instruction.op not in _WITH_SCRATCH:
+        return []
+    first = types[instruction.operands[0]]
+    match instruction.op:
+        case "sort":
+            place = TensorType(first.shape, np.dtype(np.int32))
+            return [*(types[v] for v in instruction.operands), place] if len(first.shape) > 1 else [place]
+        case "top_k":
+            return [first]
+        case "reduce_window":
+            running = any(1 < size == whole for size, whole in zip(instruction.attributes["window"], first.shape, strict=True))
+            return [first] if running else []
+        case "fft":
+            return [max((first, types[instruction.results[0]]), key=padded_bytes)] * _FFT_PLANES
+        case _:
+            panel = TensorType((*first.shape[:-1], min(first.shape[-1], _PANEL)), first.dtype)
+            return [first, panel, panel]
 
 
 class _Timeline:
