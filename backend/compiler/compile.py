@@ -12,6 +12,7 @@ from backend.compiler import stablehlo
 from backend.compiler.cost import program_cost
 from backend.compiler.memory import largest_buffers, needed_bytes, plan_memory
 from backend.compiler.partition import PARTITIONER
+from backend.compiler.placement import drop_marks, keep_memories, memories
 from backend.compiler.program import Computation, Program
 from backend.compiler.rounding import round_operands
 from backend.compiler.schedule import schedule
@@ -42,9 +43,10 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
     context = stablehlo.new_context()
     with context:
         source = stablehlo.parse(module, context)
-        donated = _donated(source)
+        donated, (argument_memories, result_memories) = _donated(source), memories(source)
         if partitions > 1 and _DONATED not in source.operation.attributes:
             stablehlo.check_supported(source)
+            drop_marks(source)
             hlo = PARTITIONER.partition(stablehlo.bytecode(source), compile_options, partitions)
             local = stablehlo.parse_hlo(hlo, context)
         else:
@@ -59,6 +61,7 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
                 ir.IntegerType.get_signless(32), partitions
             )
             local.operation.attributes[_DONATED] = ir.DenseI64ArrayAttr.get(donated)
+            keep_memories(local, (argument_memories, result_memories))
         scheduled = schedule(body, replicated, partitions)
         program = Program(
             name=str(ir.StringAttr(source.operation.attributes["sym_name"]).value),
@@ -72,6 +75,8 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
             memory=plan_memory(simplified, donated),
             cost=program_cost(scheduled, partitions, generation),
             optimized_module=stablehlo.bytecode(local),
+            argument_memories=argument_memories,
+            result_memories=result_memories,
         )
     _check_fits(program, simplified, generation)
     return program

@@ -12,7 +12,7 @@ from backend.driver.slots import slot
 from backend.driver.structs import MemoryFunctions, address_of
 from backend.link.messages import Core
 
-MEMORY_KINDS = ("device", "pinned_host")
+MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
 
 
 class Memory(handles.Droppable):

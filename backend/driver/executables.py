@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 from backend.driver import handles, lasting
 from backend.driver.buffers import TYPE_NUMBERS
 from backend.driver.client import Client
+from backend.driver.devices import MEMORY_KINDS
 from backend.driver.native import NOTHING
 from backend.driver.saved import restore, save
 from backend.driver.slots import slot
@@ -31,6 +33,10 @@ class Executable:
         self.fingerprint = fingerprint
         self.devices = [client.devices[device] for device in compiled.device_ids]
         self.result_types = [(tuple(result.shape), DTYPES[result.dtype]) for result in compiled.results]
+        self.result_memories = [MEMORY_KINDS.index(kind) for kind in compiled.result_memories] or [0] * len(
+            compiled.results
+        )
+        """Which of a device's memories each result lies in."""
         self.donated = frozenset(compiled.donated)
         self._handles = 0
         self.kept = lasting.Kept()
@@ -78,17 +84,17 @@ class Executable:
 
     @cached_property
     def output_memory_kinds(self) -> tuple[int, int]:
-        return self._memory_kinds(len(self.compiled.results))
+        return self._memory_kinds(self.compiled.result_memories or ["device"] * len(self.compiled.results))
 
     @cached_property
     def parameter_memory_kinds(self) -> tuple[int, int]:
-        return self._memory_kinds(len(self.compiled.parameters))
+        return self._memory_kinds(self.compiled.argument_memories or ["device"] * len(self.compiled.parameters))
 
-    def _memory_kinds(self, count: int) -> tuple[int, int]:
-        address, size = lasting.text("device")
-        return self.kept.array(ctypes.c_void_p, [address] * count)[0], self.kept.array(ctypes.c_size_t, [size] * count)[
-            0
-        ]
+    def _memory_kinds(self, kinds: Sequence[str]) -> tuple[int, int]:
+        """Addresses of the texts in a row, and of their sizes."""
+        texts = [lasting.text(kind) for kind in kinds]
+        addresses, sizes = [address for address, _ in texts], [size for _, size in texts]
+        return self.kept.array(ctypes.c_void_p, addresses)[0], self.kept.array(ctypes.c_size_t, sizes)[0]
 
     @cached_property
     def device_assignment(self) -> bytes:

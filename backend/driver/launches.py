@@ -82,9 +82,10 @@ def _mark_donated(executable: Executable, arguments: list[Buffer], num_args: int
 def _give_results(lists: int, executable: Executable, devices: list[Device], number: int, sequence: int) -> None:
     count = len(executable.result_types)
     rows = (ctypes.c_size_t * len(devices)).from_address(lists)
+    kinds = list(zip(executable.result_types, executable.result_memories, strict=True))
     for device, row in zip(devices, rows, strict=True):
         outputs = (ctypes.c_void_p * count).from_address(row) if count else ()
-        memory = device.memories[0]
-        for index, (shape, dtype) in enumerate(executable.result_types):
-            outputs[index] = Buffer(number, memory, shape, dtype, sequence).new_handle()  # type: ignore[index]
+        for index, ((shape, dtype), memory) in enumerate(kinds):
+            buffer = Buffer(number, device.memories[memory], shape, dtype, sequence)
+            outputs[index] = buffer.new_handle()  # type: ignore[index]
             number += 1

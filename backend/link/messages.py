@@ -17,7 +17,7 @@ import msgspec
 
 VERSION = 2
 
-Memory = Literal["device", "pinned_host"]
+Memory = Literal["device", "pinned_host", "unpinned_host"]
 
 
 class Message(
@@ -232,7 +232,7 @@ class Tensor(Message):
 
 
 class Compiled(Message):
-    """A program, as the driver shows it to JAX. Bytes and costs are those of one core."""
+    """A program, as the driver shows it to JAX. Bytes and costs are those of one core. No memories: all in HBM."""
 
     request: int
     name: str
@@ -251,6 +251,8 @@ class Compiled(Message):
     transcendentals: float
     bytes_accessed: float
     optimized_module: bytes
+    argument_memories: list[Memory]
+    result_memories: list[Memory]
 
 
 class Failed(Message):

@@ -233,4 +233,6 @@ def describe(request: int, program: Program) -> Compiled:
         transcendentals=program.cost.transcendentals,
         bytes_accessed=program.cost.bytes_accessed,
         optimized_module=program.optimized_module,
+        argument_memories=program.argument_memories,  # type: ignore[arg-type]
+        result_memories=program.result_memories,  # type: ignore[arg-type]
     )

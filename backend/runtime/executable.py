@@ -23,14 +23,18 @@ class Executable:
         self.reaches_host = program.reaches_host
         self.host_seconds = float("inf")
         self.parameters = program.parameters
-        self.results = [(kind, machine.padded_bytes(kind)) for kind in program.results]
-        """Type and HBM bytes of each result on one core."""
+        on_host = [memory != "device" for memory in program.result_memories] or [False] * len(program.results)
+        self.results = [
+            (kind, None if host else machine.padded_bytes(kind))
+            for kind, host in zip(program.results, on_host, strict=True)
+        ]
+        """Type and HBM bytes of each result on one core; None for one in the host's memory."""
         self.cores = [hbm[core] for core in program.device_ids]
         self.result_purpose = f"a result of {program.name}"
         self.launch_purpose = f"the results and temporaries of {program.name}"
         self._donated = frozenset(program.donated)
         self._alias_bytes = program.memory.alias_bytes
-        self._needed_bytes = program.memory.temp_bytes + sum(size for _, size in self.results)
+        self._needed_bytes = program.memory.temp_bytes + sum(size or 0 for _, size in self.results)
 
     @property
     def is_short(self) -> bool:

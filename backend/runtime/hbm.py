@@ -6,46 +6,53 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from backend.compiler.shortage import size_text
 from backend.errors import ResourceExhausted
-
-_UNITS = ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
-
-
-def size_text(size_bytes: int) -> str:
-    """A size as the TPU runtime prints it: 1.50G, 12.00M, 512B."""
-    for unit, name in _UNITS:
-        if size_bytes >= unit:
-            return f"{size_bytes / unit:.2f}{name}"
-    return f"{size_bytes}B"
 
 
 @dataclass
 class CoreHbm:
-    """One core's HBM. ``limit_bytes`` is what programs and buffers may use."""
+    """One core's HBM, at ``place`` on the torus (0x0x0_HBM0). ``limit_bytes`` is what programs and buffers may use.
+
+    Refusals are in the words of the TPU runtime, with what the memory is for.
+    """
 
     core: int
     limit_bytes: int
+    place: str = ""
     bytes_in_use: int = 0
     peak_bytes: int = 0
     allocations: int = 0
     largest_bytes: int = 0
 
     def require(self, size_bytes: int, purpose: str) -> None:
-        """Raise ResourceExhausted unless ``size_bytes`` more fit, and count them in the peak."""
-        if self.bytes_in_use + size_bytes > self.limit_bytes:
-            free = self.limit_bytes - self.bytes_in_use
+        """Raise ResourceExhausted unless a program finds ``size_bytes`` more, and count them in the peak."""
+        if not self._fits(size_bytes):
+            free = size_text(self.limit_bytes - self.bytes_in_use)
             raise ResourceExhausted(
-                f"Attempting to allocate {size_text(size_bytes)} for {purpose} on core {self.core}. That was not "
-                f"possible. There are {size_text(free)} free of {size_text(self.limit_bytes)} of HBM."
+                f"Error loading program: Attempting to reserve {size_text(size_bytes)} at the bottom of memory. That was "
+                f"not possible. There are {free} free, 0B reserved, and {free} reservable.; ({self.place}), "
+                f"for {purpose} on core {self.core}"
             )
-        self.peak_bytes = max(self.peak_bytes, self.bytes_in_use + size_bytes)
 
     def allocate(self, size_bytes: int, purpose: str) -> None:
         """Raises ResourceExhausted if it does not fit."""
-        self.require(size_bytes, purpose)
+        if not self._fits(size_bytes):
+            raise ResourceExhausted(
+                f"Error allocating device buffer: Attempting to allocate {size_text(size_bytes)}. That was not possible. "
+                f"There are {size_text(self.limit_bytes - self.bytes_in_use)} free.; ({self.place}), "
+                f"for {purpose} on core {self.core}"
+            )
         self.bytes_in_use += size_bytes
         self.allocations += 1
         self.largest_bytes = max(self.largest_bytes, size_bytes)
+
+    def _fits(self, size_bytes: int) -> bool:
+        """Whether there are ``size_bytes`` more; counted in the peak if there are."""
+        fits = self.bytes_in_use + size_bytes <= self.limit_bytes
+        if fits:
+            self.peak_bytes = max(self.peak_bytes, self.bytes_in_use + size_bytes)
+        return fits
 
     def free(self, size_bytes: int) -> None:
         self.bytes_in_use -= size_bytes

@@ -139,8 +139,12 @@ class Session:
         storages = [Storage(value, recycle) for value in launch.results]
         for position, core in enumerate(cores):
             for storage, (kind, size) in zip(storages, executable.results, strict=True):
-                core.allocate(size, purpose)
-                self._buffers.add(number, Handle(kind, storage, position, hbm=core, hbm_bytes=size))
+                if size is None:
+                    handle = Handle(kind, storage, position)
+                else:
+                    core.allocate(size, purpose)
+                    handle = Handle(kind, storage, position, hbm=core, hbm_bytes=size)
+                self._buffers.add(number, handle)
                 number += 1
 
     def _define(self, upload: Upload) -> None:

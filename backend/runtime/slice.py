@@ -25,7 +25,7 @@ class Slice:
         self.type = kind
         self.machine = machine or EmulatedMachine(kind.generation)
         self.hbm_bytes = kind.generation.hbm_available_bytes
-        self.hbm = [CoreHbm(core, self.hbm_bytes) for core in range(kind.num_cores)]
+        self.hbm = [CoreHbm(place.id, self.hbm_bytes, place.hbm_name) for place in core_locations(kind)]
         self.counters = LaunchCounters()
         self.occupancy = Occupancy()
         self.launch_queue = LaunchQueue()

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from backend.compiler.shortage import size_text
 from backend.errors import ResourceExhausted, TpuError
 from backend.link.arena import Arena
 from backend.link.dtypes import DTYPES
 from backend.link.framing import MalformedFrame
 from backend.link.messages import Data, Put, Region, Stage
-from backend.runtime.hbm import size_text
 
 MAX_RANK = 64
 MAX_DIM = 1 << 40
@@ -47,7 +47,7 @@ class _Room:
         self.error: TpuError | None = None
         if size > limit_bytes:
             self.error = ResourceExhausted(
-                f"Attempting to allocate {size_text(size)}. That was not possible. "
+                f"Error allocating device buffer: Attempting to allocate {size_text(size)}. That was not possible. "
                 f"A core has {size_text(limit_bytes)} of HBM."
             )
             return

@@ -87,6 +87,24 @@ def test_pinned_host_memory_is_there(run) -> None:
     """)
 
 
+def test_results_may_lie_in_host_memory_where_they_take_no_hbm(run) -> None:
+    run("""
+        import jax, jax.numpy as jnp, numpy as np
+        mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+        hbm = jax.NamedSharding(mesh, jax.P("x"))
+        host = hbm.with_memory_kind("pinned_host")
+        x = jax.device_put(jnp.ones((8, 1024, 1024)), hbm)
+        before = jax.devices()[0].memory_stats()["bytes_in_use"]
+        away, here = jax.jit(lambda x: (jax.device_put(x * 2, host), jax.device_put(x, host).sum()))(x)
+        assert away.sharding == host and here == 8 << 20
+        assert jax.devices()[0].memory_stats()["bytes_in_use"] < before + 4096
+        back = jax.jit(lambda y: jax.device_put(y, hbm) + 1)(away)
+        assert back.sharding == hbm and (np.asarray(back) == 3).all()
+        place = jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind="pinned_host")
+        assert jax.jit(lambda x: x + 1, out_shardings=place)(jnp.ones(3)).sharding == place
+    """)
+
+
 def test_a_donated_array_is_deleted(run) -> None:
     run("""
         import jax, jax.numpy as jnp
