@@ -34,11 +34,9 @@ REQUEST = struct.Struct("!IQQ")
 REPLY = struct.Struct("!BQ")
 DONE, FAILED = 0, 1
 
-_PASSES = "shardy-xla,spmd-partitioning"
-_INLINE = "call-inliner"
-_HOST_TRANSFER = b"_xla_host_transfer_rendezvous"
-"""A word of modules with host callbacks. XLA's partitioner ends its process if such a call stands in a function of its
-own inside a manual computation; inlined, it doesn't."""
+_PASSES = "call-inliner,shardy-xla,spmd-partitioning"
+"""Functions are inlined as in XLA's own pipelines. Left alone, a value that is unreduced where it leaves a function is
+summed there, and a host callback in a function of its own inside a manual computation ends the process."""
 _DUMP = "*after_spmd-partitioning*.hlo.pb"
 _NEXT_DUMP = "*after_optimizations*"
 _POLL_SECONDS = 0.002
@@ -110,7 +108,7 @@ def _compile_and_exit(module: bytes, options: bytes, partitions: int, folder: Pa
     try:
         client = xla_client.make_cpu_client(num_devices=partitions)
         devices = xla_client.DeviceList(tuple(client.devices()))
-        client.compile_and_load(module, devices, _passes_only(module, options, partitions, folder))
+        client.compile_and_load(module, devices, _passes_only(options, partitions, folder))
     except xla_client.XlaRuntimeError as error:
         (folder / "problem").write_text(str(error))
     finally:
@@ -142,7 +140,7 @@ def wait_for_dump(child: int, folder: Path, caller: int, limit_seconds: float = 
         time.sleep(_POLL_SECONDS)
 
 
-def _passes_only(module: bytes, serialized: bytes, partitions: int, folder: Path) -> Any:
+def _passes_only(serialized: bytes, partitions: int, folder: Path) -> Any:
     """The caller's compile options, for the CPU client's own devices, cut down to the partitioning passes."""
     options = xla_client.CompileOptions.ParseFromString(serialized)
     build = options.executable_build_options
@@ -151,7 +149,7 @@ def _passes_only(module: bytes, serialized: bytes, partitions: int, folder: Path
         ("xla_dump_to", str(folder)),
         ("xla_dump_hlo_pass_re", "spmd-partitioning"),
         ("xla_dump_hlo_as_proto", True),
-        ("xla_enable_hlo_passes_only", f"{_INLINE},{_PASSES}" if _HOST_TRANSFER in module else _PASSES),
+        ("xla_enable_hlo_passes_only", _PASSES),
     ]
     if int(xla_client._version) >= _FIRST_WITH_MATERIALIZATION_OPTION:
         overrides.append(("xla_enable_rgv3_materialization", False))  # otherwise the replica groups are wrong

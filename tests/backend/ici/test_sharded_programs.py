@@ -253,3 +253,12 @@ def test_collectives_on_one_core_move_nothing(chips: Chips) -> None:
     mapped = jax.shard_map(function, mesh=one, in_specs=P(), out_specs=P(), check_vma=False)
     for value, expected in zip(chips.run(mapped, x), [x, x, x * 0, x, x, x], strict=True):
         np.testing.assert_array_equal(value.array, expected)
+
+
+def test_a_value_that_leaves_a_function_unreduced_is_not_summed_there(chips: Chips) -> None:
+    mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Explicit,))
+    with jax.set_mesh(mesh):
+        x = jax.device_put(np.arange(8.0, dtype=np.float32), P(None, reduced={"x"}))
+        varying = jax.jit(jax.shard_map(lambda x: jax.lax.pcast(x, "x", to="varying"), out_specs=P("x")))
+        (result,) = chips.run(jax.grad(jax.jit(lambda x: (varying(x) ** 2).sum())), x, cores=8)
+    np.testing.assert_array_equal(result.array, np.broadcast_to(2 * np.arange(8.0), result.array.shape))
