@@ -106,7 +106,8 @@ def _scratch(instruction: Instruction, types: list[TensorType]) -> list[TensorTy
         case "top_k":
             return [first]
         case "reduce_window":
-            running = any(1 < size == whole for size, whole in zip(instruction.attributes["window"], first.shape, strict=True))
+            window = instruction.attributes["window"]
+            running = any(1 < size == whole for size, whole in zip(window, first.shape, strict=True))
             return [first] if running else []
         case "fft":
             return [max((first, types[instruction.results[0]]), key=padded_bytes)] * _FFT_PLANES

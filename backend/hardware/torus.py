@@ -16,6 +16,11 @@ class CoreLocation:
     core_on_chip: int
     process_index: int
 
+    @property
+    def hbm_name(self) -> str:
+        """The core's memory as the TPU runtime's errors name it: 0x0x0_HBM0."""
+        return f"{'x'.join(map(str, self.coords))}_HBM{self.core_on_chip}"
+
 
 def core_locations(kind: AcceleratorType) -> list[CoreLocation]:
     """Every core of a slice in device order: x fastest, then y, then z; the cores of a chip side by side."""

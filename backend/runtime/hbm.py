@@ -30,8 +30,8 @@ class CoreHbm:
         if not self._fits(size_bytes):
             free = size_text(self.limit_bytes - self.bytes_in_use)
             raise ResourceExhausted(
-                f"Error loading program: Attempting to reserve {size_text(size_bytes)} at the bottom of memory. That was "
-                f"not possible. There are {free} free, 0B reserved, and {free} reservable.; ({self.place}), "
+                f"Error loading program: Attempting to reserve {size_text(size_bytes)} at the bottom of memory. "
+                f"That was not possible. There are {free} free, 0B reserved, and {free} reservable.; ({self.place}), "
                 f"for {purpose} on core {self.core}"
             )
 
@@ -39,8 +39,8 @@ class CoreHbm:
         """Raises ResourceExhausted if it does not fit."""
         if not self._fits(size_bytes):
             raise ResourceExhausted(
-                f"Error allocating device buffer: Attempting to allocate {size_text(size_bytes)}. That was not possible. "
-                f"There are {size_text(self.limit_bytes - self.bytes_in_use)} free.; ({self.place}), "
+                f"Error allocating device buffer: Attempting to allocate {size_text(size_bytes)}. "
+                f"That was not possible. There are {size_text(self.limit_bytes - self.bytes_in_use)} free.; ({self.place}), "
                 f"for {purpose} on core {self.core}"
             )
         self.bytes_in_use += size_bytes
