@@ -4,7 +4,8 @@ Needs libtpu (pip install libtpu), but no TPU:
 
     python -m tests.conformance.libtpu_memory [NAME...] [--record]
 
-``--record`` writes the TPU compiler's answers to memory_oracle.json, with which the default test suite compares.
+``--record`` writes the TPU compiler's answers to memory_oracle.json, with which the default test suite compares;
+with names, those of these programs alone.
 """
 
 from __future__ import annotations
@@ -113,7 +114,8 @@ def main() -> None:
     os.environ.update(_QUIET)
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", 8)
-    answers: dict[str, dict[str, int]] = json.loads(ORACLE.read_text())["programs"] if options.recorded else {}
+    recorded = json.loads(ORACLE.read_text()) if options.recorded or options.names else {"programs": {}}
+    answers: dict[str, dict[str, int]] = recorded["programs"]
     topology = None if options.recorded else topologies.get_topology_desc(platform="tpu", topology_name="v3:2x2")
     print(f"{'':28} {'args':6} {'temporaries, MB':>19} {'total, MB':>19}")
     print(f"{'program':28} {'etc.':6} {'libtpu':>9} {'tpuctl':>9} {'libtpu':>9} {'tpuctl':>9} {'':>8}")
@@ -127,10 +129,10 @@ def main() -> None:
     finally:
         PARTITIONER.close()
     if options.record and topology is not None:
-        record(answers, list(layouts(topology.devices[0])))
+        record(answers, recorded["layouts"] if options.names else list(layouts(topology.devices[0])))
 
 
-def record(programs: dict[str, dict[str, int]], rows: list[tuple[str, list[int], str, int]]) -> None:
+def record(programs: dict[str, dict[str, int]], rows: list[Any]) -> None:
     """Write the TPU compiler's answers, one a line."""
     version = importlib.metadata.version("libtpu")
     head = json.dumps({"libtpu": version, "topology": "v3:2x2"})[1:-1]

@@ -203,6 +203,53 @@ def _stencil(x: Any) -> Any:
 _LABELS = array(128, dtype=i32)
 _TOKENS = (32, 128, 512)
 
+
+def _vae_loss(weights: Any, x: Any) -> Any:
+    h = jax.nn.relu(x @ weights["encode"])
+    mean, log_variance = h @ weights["mean"], h @ weights["variance"]
+    z = mean + jnp.exp(0.5 * log_variance) * jax.random.normal(jax.random.key(0), mean.shape)
+    logits = jax.nn.relu(z @ weights["decode"]) @ weights["pixels"]
+    likelihood = (jnp.maximum(logits, 0) - logits * x + jnp.log1p(jnp.exp(-jnp.abs(logits)))).sum(-1).mean()
+    return likelihood - 0.5 * (1 + log_variance - mean * mean - jnp.exp(log_variance)).mean()
+
+
+_VAE = {
+    "encode": array(784, 512),
+    "mean": array(512, 32),
+    "variance": array(512, 32),
+    "decode": array(32, 512),
+    "pixels": array(512, 784),
+}
+
+
+def _strided_loss(weights: Any, x: Any, labels: Any) -> Any:
+    for name in ("one", "two", "three"):
+        x = _conv(x, weights[name], "SAME", 1 if name == "one" else 2)
+        x = jax.nn.relu(_batch_norm(x, *weights[f"{name}_norm"]))
+    return _cross_entropy(x.mean((1, 2)) @ weights["out"], labels)
+
+
+_STRIDED = {
+    "one": array(3, 3, 3, 32),
+    "two": array(3, 3, 32, 64),
+    "three": array(3, 3, 64, 128),
+    **{f"{name}_norm": (array(size), array(size)) for name, size in (("one", 32), ("two", 64), ("three", 128))},
+    "out": array(128, 10),
+}
+
+
+def _attention(q: Any, k: Any, v: Any) -> Any:
+    return jax.nn.softmax(q @ k.swapaxes(-1, -2) / 8) @ v
+
+
+def _random(key: Any) -> Any:
+    return jax.random.normal(jax.random.wrap_key_data(key, impl="threefry2x32"), (2048, 2048))
+
+
+def _square_root(x: Any) -> Any:
+    return lax.fori_loop(0, 10, lambda _, y: y - (y * y - x) / (2 * y), jnp.ones_like(x))
+
+
 _IMAGES = array(32, 28, 28, 256)
 _GRADIENT = (array(2048, 2048), array(3000))
 _LAYER, _LAYER16 = _transformer(f32), _transformer(bf16)
@@ -250,6 +297,13 @@ CASES: dict[str, Case] = {
     "donated update": Case(_update, (_GRADIENT, _GRADIENT), (0,)),
     "narrow trailing dimension": Case(_narrow, (array(64, 512, 128, 2),)),
     "stencil": Case(_stencil, (array(4096, 4096),)),
+    "VAE": Case(_sgd(_vae_loss), (_VAE, _VAE, array(512, 784)), (0, 1)),
+    "strided CNN, batch norm": Case(
+        _sgd(_strided_loss), (_STRIDED, _STRIDED, array(64, 64, 64, 3), array(64, dtype=i32)), (0, 1)
+    ),
+    "attention": Case(_attention, (array(8, 8, 1024, 64),) * 3),
+    "random numbers": Case(_random, (array(2, dtype=jnp.uint32),)),
+    "loop": Case(_square_root, (array(4096, 4096),)),
     "matmul, 2-D sharded": Case(
         _sharded_product, (array(8192, 4096), array(4096, 2048)), mesh=(4, 2), specs=(P("x", "y"), P("y", None))
     ),
