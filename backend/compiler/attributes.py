@@ -70,7 +70,7 @@ def element_index(operation: ir.Operation) -> int:
 
 
 def is_identity(operation: ir.Operation) -> bool:
-    """Whether an operation's results are its operands: barriers, and sharding annotations that are spent."""
+    """Whether an operation's results, if it has any, are its operands: barriers, spent sharding annotations."""
     name = _own_name(operation)
     return name in _IDENTITIES or (name == "custom_call" and _target(operation) in _IDENTITY_CALLS)
 
@@ -377,7 +377,14 @@ def _function(operation: ir.Operation, name: str) -> ir.Operation:
 
 _IDENTITIES = frozenset({"optimization_barrier", "copy", "sharding_constraint", "reshard", "propagation_barrier"})
 _IDENTITY_CALLS = frozenset(
-    {"Sharding", "annotate_device_placement", "xla.sdy.FuncResultSharding", "xla.sdy.ShardingGroup", "LayoutConstraint"}
+    {
+        "Sharding",
+        "dce_sink",
+        "annotate_device_placement",
+        "xla.sdy.FuncResultSharding",
+        "xla.sdy.ShardingGroup",
+        "LayoutConstraint",
+    }
 )
 
 _INSTEAD = {

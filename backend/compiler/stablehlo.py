@@ -152,8 +152,7 @@ class _Importer:
     def _append(self, operation: ir.Operation, scope: _Scope) -> None:
         operands = [scope.number(value) for value in operation.operands]
         if is_identity(operation):
-            for result, number in zip(operation.results, operands, strict=True):
-                scope.numbers[result] = number
+            scope.numbers.update(zip(operation.results, operands, strict=False))
             return
         source = source_of(operation, scope.source)
         attributes = reader_of(operation, source)(operation)

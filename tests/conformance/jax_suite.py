@@ -106,7 +106,7 @@ class Side:
                 env={
                     **os.environ,
                     **self._environment,
-                    "PYTHONPATH": str(here),
+                    "PYTHONPATH": os.pathsep.join([str(here), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]),
                     "JAX_NUM_GENERATED_CASES": str(cases),
                     "CONFORMANCE_RECORD": str(self._record(file)),
                     "CONFORMANCE_SKIP": skip.name,
