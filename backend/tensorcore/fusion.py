@@ -17,6 +17,7 @@ from backend.compiler.program import Computation, Instruction
 from backend.compiler.rounding import ROUND
 from backend.tensorcore.arena import strided
 from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step
+from backend.tensorcore.native import CONTIGUOUS, DIMS, REPEATED, STRIDED, Native, compile_fusion
 from backend.tensorcore.vector import (
     BFLOAT16,
     VECTOR_OPS,
@@ -30,6 +31,10 @@ from backend.tensorcore.vector import (
 )
 
 BLOCK = 1 << 16
+_WORTH_COMPILING = 1 << 13
+"""Elements from which on a fusion is worth the milliseconds that its machine code takes."""
+_SHORT = 1 << 15
+"""Elements up to which a call is so short that giving up Python's lock would cost more."""
 _NARROWEST_ROW = 512
 _SLOW_ON_SCALARS = frozenset({"maximum", "minimum", "clamp"})
 
@@ -48,11 +53,83 @@ class _Code:
 def build(site: Site) -> Step:
     """The step of a fusion."""
     region = site.instruction.regions[0]
-    code = _generate(region)
     space = site.result_shape()
-    if int(np.prod(space, dtype=np.int64)) <= BLOCK:
+    size = int(np.prod(space, dtype=np.int64))
+    if size >= _WORTH_COMPILING and not site.constant:
+        step = _native(site, space)
+        if step is not None:
+            return step
+    code = _generate(region)
+    if size <= BLOCK:
         return _single_block(site, code, space)
     return _blocked(site, code, space)
+
+
+def _native(site: Site, space: tuple[int, ...]) -> Step | None:
+    """The step of a fusion that has machine code."""
+    operands = site.instruction.operands
+    inputs = [np.broadcast_to(site.operand(i), space) for i in range(len(operands))]
+    dims, strides = _coalesce(space, [array.strides for array in inputs])
+    region = site.instruction.regions[0]
+    items = [region.types[value].dtype.itemsize for value in (*region.parameters, *region.returns)]
+    walks = tuple(_walk(strides[i], items[i]) for i in range(len(operands)))
+    function = compile_fusion(region, walks)
+    if function is None:
+        return None
+    steps = [*strides, *(_packed(dims, item) for item in items[len(operands) :])]
+    axis, rows = _split(dims)
+    if len(dims) - axis > DIMS:
+        axis = len(dims) - DIMS
+        rows = max(1, BLOCK // int(np.prod(dims[axis + 1 :], dtype=np.int64)))
+    return _launcher(site, function, dims, steps, axis, rows)
+
+
+def _walk(strides: tuple[int, ...], itemsize: int) -> str:
+    """How an operand lies along the last dimension."""
+    return CONTIGUOUS if strides[-1] == itemsize else REPEATED if strides[-1] == 0 else STRIDED
+
+
+def _packed(dims: list[int], itemsize: int) -> tuple[int, ...]:
+    return tuple(itemsize * int(np.prod(dims[d + 1 :], dtype=np.int64)) for d in range(len(dims)))
+
+
+def _launcher(
+    site: Site, function: Native, dims: list[int], steps: list[tuple[int, ...]], axis: int, rows: int
+) -> Step:
+    values = [*site.instruction.operands, *site.instruction.results]
+    inner = dims[axis + 1 :]
+    padding = [0] * (DIMS - 1 - len(inner))
+    strides = np.array([[*padding, *step[axis:]] for step in steps], np.int64)
+    starts = [
+        (*outer, low) for outer in product(*(range(size) for size in dims[:axis])) for low in range(0, dims[axis], rows)
+    ]
+    offsets = np.array(starts, np.int64) @ np.array([step[: axis + 1] for step in steps], np.int64).T
+    offsets = np.ascontiguousarray(offsets)
+    sizes = [(*[1] * len(padding), min(rows, dims[axis] - start[-1]), *inner) for start in starts]
+    bases = np.zeros(len(values), np.int64)
+    moving = []
+    for position, value in enumerate(values):
+        if site.slots[value].static:
+            bases[position] = site.slots[value].array.ctypes.data
+        else:
+            moving.append((position, value))
+    at, row_bytes = offsets.ctypes.data, 8 * len(values)
+    bases_at, strides_at, free = bases.ctypes.data, strides.ctypes.data, function.free
+
+    def work(chunk: int, _: int) -> None:
+        free(bases_at, at + chunk * row_bytes, strides_at, *sizes[chunk])
+
+    def step(env: Environment) -> None:
+        for position, value in moving:
+            bases[position] = env[value].ctypes.data
+        if len(starts) == 1:
+            run(bases_at, at, strides_at, *sizes[0])
+        else:
+            site.workers.run(len(starts), work)
+
+    run = function.held if int(np.prod(dims, dtype=np.int64)) <= _SHORT else free
+    step.__dict__["memory"] = (bases, offsets, strides)  # addresses are no references
+    return step
 
 
 def _single_block(site: Site, code: _Code, space: tuple[int, ...]) -> Step:

@@ -8,6 +8,7 @@ shapes only, so the bits don't depend on the number of threads.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,11 @@ from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step
 from backend.tensorcore.threads import Workers
 
 _COPY_CHUNK = 1 << 16
-_ROWS = 256
+_SHORTEST = 256
+"""Rows or columns up to which a product is not cut."""
+_TILE = 1024
+_ALIGNED = 16
+_LONG_CONTRACTION = 2048
 _SMALL_FLOPS = 1 << 21
 
 
@@ -185,11 +190,9 @@ def _multiplier(site: Site, batch: int, rows: int, contract: int, columns: int, 
             workers.run(-(-batch // group), work)
 
         return by_batch
-    if rows >= columns and rows > _ROWS:
-        return _by_rows(workers, rows)
-    if columns > _ROWS:
-        return _by_columns(workers, columns)
-    if contract >= 8 * _ROWS:
+    if max(rows, columns) > _SHORTEST:
+        return _by_tiles(workers, _cuts(rows), _cuts(columns))
+    if contract >= _LONG_CONTRACTION:
         pieces = 8
         partial = site.scratch((pieces, rows, columns), dtype)
         size = -(-contract // pieces)
@@ -210,24 +213,24 @@ def _whole(x: Array, y: Array, out: Array) -> None:
     np.matmul(x, y, out=out)
 
 
-def _by_rows(workers: Workers, rows: int) -> Multiply:
+def _cuts(size: int) -> list[slice]:
+    """An even number of pieces of at most ``_TILE``: BLAS writes its operands out for every piece."""
+    if size <= _SHORTEST:
+        return [slice(0, size)]
+    count = 2 * -(-size // (2 * _TILE))
+    step = -(-size // (count * _ALIGNED)) * _ALIGNED
+    return [slice(low, min(size, low + step)) for low in range(0, size, step)]
+
+
+def _by_tiles(workers: Workers, rows: list[slice], columns: list[slice]) -> Multiply:
+    tiles = list(product(rows, columns))
+
     def run(x: Array, y: Array, out: Array) -> None:
-        def work(chunk: int, _: int) -> None:
-            part = slice(chunk * _ROWS, (chunk + 1) * _ROWS)
-            np.matmul(x[0, part], y[0], out=out[0, part])
+        def work(tile: int, _: int) -> None:
+            across, down = tiles[tile]
+            np.matmul(x[0, across], y[0, :, down], out=out[0, across, down])
 
-        workers.run(-(-rows // _ROWS), work)
-
-    return run
-
-
-def _by_columns(workers: Workers, columns: int) -> Multiply:
-    def run(x: Array, y: Array, out: Array) -> None:
-        def work(chunk: int, _: int) -> None:
-            part = slice(chunk * _ROWS, (chunk + 1) * _ROWS)
-            np.matmul(x[0], y[0][:, part], out=out[0][:, part])
-
-        workers.run(-(-columns // _ROWS), work)
+        workers.run(len(tiles), work)
 
     return run
 
