@@ -10,7 +10,7 @@ import numpy as np
 
 from backend.compiler.materialize import Step, steps, touched
 from backend.compiler.program import Computation, Instruction, MemoryStats, TensorType
-from backend.compiler.tiles import padded_bytes
+from backend.compiler.tiles import layout_of, padded_bytes
 
 _CONTROL_FLOW = frozenset({"while", "case", "if"})
 _ALIGNMENT = 1024
@@ -88,32 +88,30 @@ def _tuple_bytes(count: int) -> int:
     return -(-count * _POINTER_BYTES // _ALIGNMENT) * _ALIGNMENT if count > 1 else 0
 
 
-def _scratch(instruction: Instruction, types: list[TensorType]) -> list[TensorType]:
+def _scratch(instruction: Instruction, types: list[TensorType], from_outside: bool) -> list[TensorType]:
     """What an operation needs while it runs, beside operands and results.
 
-    A sort along a minor dimension works on a transposed copy, and carries each element's place to be stable; the
-    largest elements are also found in a transposed copy, and running sums made in one. An FFT is done as matrix
-    products in two passes, with planes for the real and imaginary parts of each. A factorisation goes over a copy of
-    its matrix in panels.
+    A sort carries each element's place to be stable, and along the minor dimension works on a transposed copy of what
+    comes ``from_outside``, in the default layout. The largest elements are also found in a transposed copy, and running
+    sums made in one. An FFT is done as matrix products in two passes, with planes for the real and imaginary parts of
+    each. A factorisation goes over a copy of its matrix in panels.
     """
     if instruction.op not in _WITH_SCRATCH:
         return []
-    first = types[instruction.operands[0]]
-    match instruction.op:
-        case "sort":
-            place = TensorType(first.shape, np.dtype(np.int32))
-            return [*(types[v] for v in instruction.operands), place] if len(first.shape) > 1 else [place]
-        case "top_k":
-            return [first]
-        case "reduce_window":
-            window = instruction.attributes["window"]
-            running = any(1 < size == whole for size, whole in zip(window, first.shape, strict=True))
-            return [first] if running else []
-        case "fft":
-            return [max((first, types[instruction.results[0]]), key=padded_bytes)] * _FFT_PLANES
-        case _:
-            panel = TensorType((*first.shape[:-1], min(first.shape[-1], _PANEL)), first.dtype)
-            return [first, panel, panel]
+    first, attributes = types[instruction.operands[0]], instruction.attributes
+    copies = 1
+    if instruction.op == "sort":
+        along_lanes = layout_of(first).minor_to_major[:1] == (attributes["dimension"],)
+        moved = instruction.operands if from_outside and along_lanes and len(first.shape) > 1 else []
+        return [TensorType(first.shape, np.dtype(np.int32)), *(types[value] for value in moved)]
+    if instruction.op == "reduce_window":
+        copies = int(any(1 < size == whole for size, whole in zip(attributes["window"], first.shape, strict=True)))
+    elif instruction.op == "fft":
+        first, copies = max((first, types[instruction.results[0]]), key=padded_bytes), _FFT_PLANES
+    elif instruction.op != "top_k":
+        panel = TensorType((*first.shape[:-1], min(first.shape[-1], _PANEL)), first.dtype)
+        return [first, panel, panel]
+    return [first] * copies
 
 
 class _Timeline:
@@ -166,7 +164,10 @@ class _Timeline:
         instruction = step.instruction
         if instruction.op in _CONTROL_FLOW:
             return max((_Timeline(region, None).peak_bytes for region in instruction.regions), default=0)
-        return sum(padded_bytes(kind) for kind in _scratch(instruction, self._types))
+        return sum(padded_bytes(kind) for kind in self._scratch(step))
+
+    def _scratch(self, step: Step) -> list[TensorType]:
+        return _scratch(step.instruction, self._types, not self._elsewhere.isdisjoint(step.reads))
 
     def live_at_peak(self) -> list[Buffer]:
         """Temporaries that are stored while most is in use."""
@@ -177,7 +178,7 @@ class _Timeline:
                 if self._last_read[value] >= self._peak_step and value not in self._elsewhere | self._outputs:
                     rows.append(Buffer("HLO temp", kind, op, source))
             if index == self._peak_step:
-                rows += [Buffer("HLO temp", kind, op, source) for kind in _scratch(step.instruction, self._types)]
+                rows += [Buffer("HLO temp", kind, op, source) for kind in self._scratch(step)]
                 inner = [_Timeline(region, None) for region in step.instruction.regions]
                 if step.instruction.op in _CONTROL_FLOW:
                     rows += max(inner, key=lambda timeline: timeline.peak_bytes).live_at_peak()

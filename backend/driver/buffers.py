@@ -116,8 +116,8 @@ def upload(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], address
     size = math.prod(shape) * dtype.itemsize
     if memory.kind == "device" and size > session.welcome.hbm_bytes:
         raise ResourceExhausted(
-            f"Attempting to allocate {size} bytes for a {dtype}{list(shape)} buffer on core {memory.device.core.id}. "
-            f"That was not possible. The core has {session.welcome.hbm_bytes} bytes of HBM."
+            f"Error allocating device buffer: Attempting to allocate {size} bytes. That was not possible. The core has "
+            f"{session.welcome.hbm_bytes} bytes of HBM; for {dtype}{list(shape)} on core {memory.device.core.id}"
         )
     number = session.new_numbers()
     core, kind, name, dims = memory.device.core.id, memory.kind, dtype.name, list(shape)

@@ -38,9 +38,10 @@ class CoreHbm:
     def allocate(self, size_bytes: int, purpose: str) -> None:
         """Raises ResourceExhausted if it does not fit."""
         if not self._fits(size_bytes):
+            free = size_text(self.limit_bytes - self.bytes_in_use)
             raise ResourceExhausted(
                 f"Error allocating device buffer: Attempting to allocate {size_text(size_bytes)}. "
-                f"That was not possible. There are {size_text(self.limit_bytes - self.bytes_in_use)} free.; ({self.place}), "
+                f"That was not possible. There are {free} free.; ({self.place}), "
                 f"for {purpose} on core {self.core}"
             )
         self.bytes_in_use += size_bytes
