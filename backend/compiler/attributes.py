@@ -384,6 +384,7 @@ _IDENTITY_CALLS = frozenset(
         "xla.sdy.FuncResultSharding",
         "xla.sdy.ShardingGroup",
         "LayoutConstraint",
+        "InspectSharding",
     }
 )
 

@@ -10,6 +10,7 @@ from jaxlib.mlir import ir
 
 from backend.compiler import stablehlo
 from backend.compiler.cost import program_cost
+from backend.compiler.inspection import read_report
 from backend.compiler.memory import largest_buffers, needed_bytes, plan_memory
 from backend.compiler.partition import PARTITIONER
 from backend.compiler.placement import drop_marks, keep_memories, memories
@@ -47,10 +48,10 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
         if partitions > 1 and _DONATED not in source.operation.attributes:
             stablehlo.check_supported(source)
             drop_marks(source)
-            hlo = PARTITIONER.partition(stablehlo.bytecode(source), compile_options, partitions)
-            local = stablehlo.parse_hlo(hlo, context)
+            hlo, report = PARTITIONER.partition(stablehlo.bytecode(source), compile_options, partitions)
+            local, inspections = stablehlo.parse_hlo(hlo, context), read_report(report)
         else:
-            local = source
+            local, inspections = source, []
         simplified = simplify(stablehlo.import_module(local))
         body = round_operands(simplified)
         replicated = [_is_replicated(row) for row in stablehlo.argument_attributes(local)]
@@ -77,6 +78,7 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
             optimized_module=stablehlo.bytecode(local),
             argument_memories=argument_memories,
             result_memories=result_memories,
+            inspections=inspections,
         )
     _check_fits(program, simplified, generation)
     return program

@@ -23,8 +23,10 @@ class Partitioner:
         with self._lock:
             self._running()
 
-    def partition(self, module: bytes, options: bytes, num_partitions: int) -> bytes:
+    def partition(self, module: bytes, options: bytes, num_partitions: int) -> tuple[bytes, bytes]:
         """The per-core program (HloModuleProto) of a global module (MLIR bytecode, CompileOptionsProto).
+
+        The second result is what inspection.read_report reads.
 
         Raises Internal with XLA's own error.
         """
@@ -41,13 +43,13 @@ class Partitioner:
             if len(header) < REPLY.size:
                 self._forget()
                 raise Internal("the partitioner process ended while it worked; run the program again")
-            status, length = REPLY.unpack(header)
-            payload = process.stdout.read(length)
+            status, length, inspections_length = REPLY.unpack(header)
+            payload, inspections = process.stdout.read(length), process.stdout.read(inspections_length)
         if status != DONE:
             raise Internal(
                 f"XLA could not partition this program for {num_partitions} cores: {payload.decode(errors='replace')}"
             )
-        return payload
+        return payload, inspections
 
     def close(self) -> None:
         """End the process."""

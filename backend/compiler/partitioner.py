@@ -8,7 +8,7 @@ nobody waits for it any more. The dump's folder has the process's pid in its nam
 that a killed one has left.
 
 Requests on stdin: number of partitions, two lengths, module bytecode, CompileOptionsProto. Replies on stdout: status,
-length, HloModuleProto or error. Ends when stdin does.
+two lengths, HloModuleProto or error, what inspection.py wrote down. Ends when stdin does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import numpy as np
 from jaxlib import xla_client
 
 REQUEST = struct.Struct("!IQQ")
-REPLY = struct.Struct("!BQ")
+REPLY = struct.Struct("!BQQ")
 DONE, FAILED = 0, 1
 
 _PASSES = "call-inliner,shardy-xla,spmd-partitioning"
@@ -39,6 +39,8 @@ _PASSES = "call-inliner,shardy-xla,spmd-partitioning"
 summed there, and a host callback in a function of its own inside a manual computation ends the process."""
 _DUMP = "*after_spmd-partitioning*.hlo.pb"
 _NEXT_DUMP = "*after_optimizations*"
+_INSPECTED = b"InspectSharding"
+_INSPECTIONS = "inspections"
 _POLL_SECONDS = 0.002
 _LIMIT_SECONDS = 3600.0
 """Far more than the largest programs take; what takes longer hangs."""
@@ -53,8 +55,8 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
     while header := requests.read(REQUEST.size):
         partitions, module_length, options_length = REQUEST.unpack(header)
         module, options = requests.read(module_length), requests.read(options_length)
-        status, payload = _partition(module, options, partitions, requests.fileno())
-        replies.write(REPLY.pack(status, len(payload)) + payload)
+        status, payload, inspections = _partition(module, options, partitions, requests.fileno())
+        replies.write(REPLY.pack(status, len(payload), len(inspections)) + payload + inspections)
         replies.flush()
 
 
@@ -76,7 +78,7 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def _partition(module: bytes, options: bytes, partitions: int, caller: int) -> tuple[int, bytes]:
+def _partition(module: bytes, options: bytes, partitions: int, caller: int) -> tuple[int, bytes, bytes]:
     folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-", dir=_memory_folder()))
     try:
         child = os.fork()
@@ -85,12 +87,13 @@ def _partition(module: bytes, options: bytes, partitions: int, caller: int) -> t
         try:
             wait_for_dump(child, folder, caller)
         except TimeoutError as error:
-            return FAILED, str(error).encode()
+            return FAILED, str(error).encode(), b""
         dumps = sorted(folder.glob(_DUMP))
         if dumps:
-            return DONE, _hlo_module(dumps[0].read_bytes())
+            report = folder / _INSPECTIONS
+            return DONE, _hlo_module(dumps[0].read_bytes()), report.read_bytes() if report.exists() else b""
         problem = folder / "problem"
-        return FAILED, problem.read_bytes() if problem.exists() else b"XLA's partitioner crashed"
+        return FAILED, problem.read_bytes() if problem.exists() else b"XLA's partitioner crashed", b""
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -106,6 +109,10 @@ def _compile_and_exit(module: bytes, options: bytes, partitions: int, folder: Pa
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 2)  # XLA reports its crashes there; the parent tells what matters
     try:
+        if _INSPECTED in module:
+            from backend.compiler.inspection import watch  # needs JAX, which is slow to import
+
+            module = watch(module, folder / _INSPECTIONS)
         client = xla_client.make_cpu_client(num_devices=partitions)
         devices = xla_client.DeviceList(tuple(client.devices()))
         client.compile_and_load(module, devices, _passes_only(options, partitions, folder))

@@ -12,6 +12,7 @@ from backend.driver import handles, lasting
 from backend.driver.buffers import TYPE_NUMBERS
 from backend.driver.client import Client
 from backend.driver.devices import MEMORY_KINDS
+from backend.driver.inspections import tell
 from backend.driver.native import NOTHING
 from backend.driver.saved import restore, save
 from backend.driver.slots import slot
@@ -152,7 +153,9 @@ def _compile(args: Any) -> None:
 def _load(client: Client, module: bytes, options: bytes, fingerprint: str) -> Executable:
     """Compile on the slice. Raises TpuError."""
     number = client.session.new_numbers()
-    return Executable(client, number, client.session.compile(number, module, options), options, fingerprint)
+    compiled = client.session.compile(number, module, options)
+    tell(compiled.inspections)
+    return Executable(client, number, compiled, options, fingerprint)
 
 
 @slot("PJRT_LoadedExecutable_GetExecutable")

@@ -232,7 +232,10 @@ class Tensor(Message):
 
 
 class Compiled(Message):
-    """A program, as the driver shows it to JAX. Bytes and costs are those of one core. No memories: all in HBM."""
+    """A program, as the driver shows it to JAX. Bytes and costs are those of one core. No memories: all in HBM.
+
+    ``inspections`` are keys and serialized OpShardings for the script's own callbacks.
+    """
 
     request: int
     name: str
@@ -253,6 +256,7 @@ class Compiled(Message):
     optimized_module: bytes
     argument_memories: list[Memory]
     result_memories: list[Memory]
+    inspections: list[tuple[bytes, bytes]]
 
 
 class Failed(Message):

@@ -235,4 +235,5 @@ def describe(request: int, program: Program) -> Compiled:
         optimized_module=program.optimized_module,
         argument_memories=program.argument_memories,  # type: ignore[arg-type]
         result_memories=program.result_memories,  # type: ignore[arg-type]
+        inspections=program.inspections,
     )

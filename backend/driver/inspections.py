@@ -1,0 +1,30 @@
+"""How does a script hear of a sharding that it inspects? By calling what its key points at, a C function and data."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+
+
+class _Arguments(ctypes.Structure):
+    """JAX_InspectSharding_Callback_Args of xla/python/inspect_sharding.h."""
+
+    _fields_ = (
+        ("sharding", ctypes.c_char_p),
+        ("sharding_size", ctypes.c_size_t),
+        ("error", ctypes.c_void_p),
+        ("error_size", ctypes.c_size_t),
+        ("error_scratch", ctypes.c_void_p),
+        ("free_error", ctypes.c_void_p),
+    )
+
+
+_Call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def tell(inspections: Iterable[tuple[bytes, bytes]]) -> None:
+    """Call the script's callbacks with what the compiler found."""
+    for key, sharding in inspections:
+        function, data = (ctypes.c_size_t * 2).from_buffer_copy(key)
+        arguments = _Arguments(sharding, len(sharding))
+        _Call(function)(data, ctypes.addressof(arguments))
