@@ -23,6 +23,7 @@ _TYPES = {index: DTYPES[name] for index, name in enumerate(abi.BUFFER_TYPES) if 
 TYPE_NUMBERS = {dtype: index for index, dtype in _TYPES.items()}
 _TILED, _STRIDES = 0, 1
 _DELETED = FIRST_FACT + 2
+_ADDRESS_SHIFT = 12
 
 
 class Buffer:
@@ -234,6 +235,11 @@ def _is_on_cpu(args: Any) -> None:
 
 
 @slot("PJRT_Buffer_UnsafePointer")
+def _unsafe_pointer(args: Any) -> None:
+    """A number that no other buffer has, of the form of an address on the device; nothing can be read there."""
+    args.buffer_pointer = handles.resolve(args.buffer).number << _ADDRESS_SHIFT
+
+
 @slot("PJRT_Buffer_IncreaseExternalReferenceCount")
 @slot("PJRT_Buffer_OpaqueDeviceMemoryDataPointer")
 def _no_pointer(args: Any) -> None:
