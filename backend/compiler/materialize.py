@@ -13,7 +13,6 @@ What the TPU compiler does, as rules (read off libtpu's optimized HLO):
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import ml_dtypes
@@ -24,6 +23,7 @@ from backend.compiler.program import Computation, Instruction, TensorType
 from backend.compiler.rounding import ROUND
 from backend.compiler.simplify import uses
 
+_MAY_BE_BITCASTS = frozenset({"reshape", "transpose", "broadcast_in_dim"})
 _PRODUCTS = frozenset({"dot_general", "convolution"})
 _COMPUTED_ANYWHERE = (
     ELEMENTWISE
@@ -64,21 +64,20 @@ class _Known:
     nested: bool = False
 
 
-def steps(computation: Computation) -> list[Step]:
+def steps(computation: Computation, roots: dict[int, int]) -> list[Step]:
     """The operations that store something, in the order in which the chip runs them.
 
-    ``computation`` is simplified, and has no rounding in it yet.
+    ``computation`` is simplified, and has no rounding in it yet; ``roots`` are its ``bitcast_roots``.
     """
-    return _Planner(_with_rounding(computation)).result()
+    return _Planner(_with_rounding(computation, roots), roots).result()
 
 
-def _with_rounding(computation: Computation) -> Computation:
+def _with_rounding(computation: Computation, roots: dict[int, int]) -> Computation:
     """The computation with the rounding of the matrix unit's float32 operands as values of their own.
 
     More precise products split their operands inside the unit, which stores nothing.
     """
     types, instructions = list(computation.types), []
-    roots = _bitcast_roots(computation)
     rounded: dict[int, int] = {}
     for instruction in computation.instructions:
         if instruction.op in _PRODUCTS and instruction.attributes["precision"] == "DEFAULT":
@@ -95,15 +94,15 @@ def _with_rounding(computation: Computation) -> Computation:
 
 
 class _Planner:
-    def __init__(self, computation: Computation) -> None:
+    def __init__(self, computation: Computation, roots: dict[int, int]) -> None:
         self._computation = computation
         self._types = computation.types
-        self._roots = _bitcast_roots(computation)
+        self._roots = roots
         self._returned = {self._root(value) for value in computation.returns}
         self._readers: dict[int, list[Instruction]] = {}
         self._read_whole: set[int] = set()
         for instruction in computation.instructions:
-            if not _is_bitcast(instruction, computation):
+            if not self._is_bitcast(instruction):
                 self._note_readers(instruction)
         self._known: dict[int, _Known] = {}
         self._stored_at: dict[int, int] = {}
@@ -116,13 +115,16 @@ class _Planner:
             self._known[value] = _Known(frozenset((value,)))
             self._stored_at[value] = -1
         for index, instruction in enumerate(self._computation.instructions):
-            if _is_bitcast(instruction, self._computation):
+            if self._is_bitcast(instruction):
                 continue
             if instruction.op in _COMPUTED_ANYWHERE or instruction.op in _PRODUCTS:
                 self._fuse(index, instruction)
             else:
                 self._run(index, instruction)
         return sorted(self._steps, key=lambda step: step.time)
+
+    def _is_bitcast(self, instruction: Instruction) -> bool:
+        return instruction.op in _MAY_BE_BITCASTS and instruction.results[0] in self._roots
 
     def _root(self, value: int) -> int:
         return self._roots.get(value, value)
@@ -244,17 +246,11 @@ class _Planner:
         return TensorType(kind.shape, _BFLOAT16) if rounded else kind
 
 
-def touched(values: Iterable[int], computation: Computation) -> set[int]:
-    """``values``, with bitcasts among them replaced by what they are bitcasts of."""
-    roots = _bitcast_roots(computation)
-    return {roots.get(value, value) for value in values}
-
-
-def _bitcast_roots(computation: Computation) -> dict[int, int]:
+def bitcast_roots(computation: Computation) -> dict[int, int]:
     """What each value that takes no memory of its own is a bitcast of: also what a loop carries and never changes."""
     roots: dict[int, int] = {}
     for instruction in computation.instructions:
-        if _is_bitcast(instruction, computation):
+        if instruction.op in _MAY_BE_BITCASTS and _is_bitcast(instruction, computation):
             operand = instruction.operands[0]
             roots[instruction.results[0]] = roots.get(operand, operand)
         elif instruction.op == "while":
@@ -268,4 +264,4 @@ def _bitcast_roots(computation: Computation) -> dict[int, int]:
 def _is_bitcast(instruction: Instruction, computation: Computation) -> bool:
     if instruction.op == "broadcast_in_dim":
         return computation.types[instruction.operands[0]].size == computation.types[instruction.results[0]].size > 1
-    return instruction.op in {"reshape", "transpose"}
+    return True

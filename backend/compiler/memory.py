@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backend.compiler.materialize import Step, steps, touched
+from backend.compiler.materialize import Step, bitcast_roots, steps
 from backend.compiler.program import Computation, Instruction, MemoryStats, TensorType
 from backend.compiler.tiles import layout_of, padded_bytes
 
@@ -119,14 +119,15 @@ class _Timeline:
 
     def __init__(self, computation: Computation, aliased: set[int] | None) -> None:
         self._types = computation.types
-        self._steps = steps(computation)
+        roots = bitcast_roots(computation)
+        self._steps = steps(computation, roots)
         returned = {value: position for position, value in enumerate(computation.returns)}
-        self._outputs = touched(returned, computation)
+        self._outputs = {roots.get(value, value) for value in returned}
         skipped = returned if aliased is None else [v for v, position in returned.items() if position in aliased]
         self._elsewhere = {
             *computation.parameters,
             *(inner for inner, _ in computation.captures),
-            *touched(skipped, computation),
+            *(roots.get(value, value) for value in skipped),
         }
         self._last_read: dict[int, int] = {}
         for index, step in enumerate(self._steps):

@@ -37,7 +37,7 @@ from tests.conformance.memory_programs import CASES, Case
 
 ORACLE = Path(__file__).with_name("memory_oracle.json")
 FIELDS = ("argument", "output", "alias", "temp")
-_QUIET = {"TPU_SKIP_MDS_QUERY": "1", "TPU_ACCELERATOR_TYPE": "v3-8", "TPU_WORKER_HOSTNAMES": "localhost"}
+QUIET = {"TPU_SKIP_MDS_QUERY": "1", "TPU_ACCELERATOR_TYPE": "v3-8", "TPU_WORKER_HOSTNAMES": "localhost"}
 
 
 def total(answer: dict[str, int]) -> int:
@@ -111,7 +111,7 @@ def main() -> None:
     parser.add_argument("--record", action="store_true", help=f"write the answers to {ORACLE.name}")
     parser.add_argument("--recorded", action="store_true", help=f"compare with {ORACLE.name} instead of libtpu")
     options = parser.parse_args()
-    os.environ.update(_QUIET)
+    os.environ.update(QUIET)
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", 8)
     recorded = json.loads(ORACLE.read_text()) if options.recorded or options.names else {"programs": {}}
