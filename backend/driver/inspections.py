@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable
 
+from backend.errors import InvalidArgument
+
 
 class _Arguments(ctypes.Structure):
     """JAX_InspectSharding_Callback_Args of xla/python/inspect_sharding.h."""
@@ -12,19 +14,23 @@ class _Arguments(ctypes.Structure):
     _fields_ = (
         ("sharding", ctypes.c_char_p),
         ("sharding_size", ctypes.c_size_t),
-        ("error", ctypes.c_void_p),
-        ("error_size", ctypes.c_size_t),
+        ("error", ctypes.c_char_p),
         ("error_scratch", ctypes.c_void_p),
         ("free_error", ctypes.c_void_p),
     )
 
 
 _Call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+_FreeError = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 def tell(inspections: Iterable[tuple[bytes, bytes]]) -> None:
-    """Call the script's callbacks with what the compiler found."""
+    """Call the script's callbacks with what the compiler found. Raises InvalidArgument if one of them fails."""
     for key, sharding in inspections:
         function, data = (ctypes.c_size_t * 2).from_buffer_copy(key)
         arguments = _Arguments(sharding, len(sharding))
         _Call(function)(data, ctypes.addressof(arguments))
+        if arguments.error:
+            message = arguments.error.decode(errors="replace")
+            _FreeError(arguments.free_error)(ctypes.addressof(arguments))
+            raise InvalidArgument(message)

@@ -88,6 +88,27 @@ def test_on_many_cores_a_callback_sees_the_whole_array_or_in_shard_map_each_core
     )
 
 
+def test_a_script_can_inspect_shardings(run) -> None:
+    run(
+        SETUP
+        + """
+        def f(x, callback):
+            jax.debug.inspect_array_sharding(x * 2, callback=callback)
+            return x.sum()
+        assert jax.jit(lambda x: f(x, seen.append))(x) == 28
+        assert [sharding.spec for sharding in seen] == [P("x")], seen
+        def fail(sharding):
+            raise ValueError("not as it should be")
+        try:
+            jax.jit(lambda x: f(x, fail))(x)
+            raise SystemExit("no error")
+        except jax.errors.JaxRuntimeError as error:
+            assert "ValueError: not as it should be" in str(error)
+        assert (x + 1)[0] == 1
+        """
+    )
+
+
 def test_an_error_in_a_callback_reaches_the_script_and_the_slice_goes_on(run) -> None:
     run(
         SETUP
