@@ -11,6 +11,7 @@ from jaxlib.mlir import ir
 from backend.compiler import stablehlo
 from backend.compiler.cost import program_cost
 from backend.compiler.inspection import read_report
+from backend.compiler.invariants import capture_invariants
 from backend.compiler.memory import largest_buffers, needed_bytes, plan_memory
 from backend.compiler.partition import PARTITIONER
 from backend.compiler.placement import drop_marks, keep_memories, memories
@@ -53,7 +54,7 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
         else:
             local, inspections = source, []
         simplified = simplify(stablehlo.import_module(local))
-        body = round_operands(simplified)
+        body = round_operands(capture_invariants(simplified))
         replicated = [_is_replicated(row) for row in stablehlo.argument_attributes(local)]
         if partitions == 1:
             replicated = [True] * len(body.parameters)

@@ -6,7 +6,8 @@ split into a sum of bfloat16 parts, ``x = h + m + l``, and the products of the p
 float32 holds the sum of parts exactly: ``_TERMS``.
 
 As an elementwise instruction rounding fuses into whatever computes the operand, and is done once however many products
-read it. Views commute with it, so it is moved before them, next to the computation.
+read it. Views commute with it, so it is moved before them, next to the computation; what a loop captures is rounded
+before the loop.
 """
 
 from __future__ import annotations
@@ -36,8 +37,12 @@ def round_operands(computation: Computation) -> Computation:
 
 
 class _Rounding:
-    def __init__(self, computation: Computation) -> None:
+    def __init__(self, computation: Computation, around: _Rounding | None = None) -> None:
+        """``around``: the computation that a loop's region stands in; what the loop leaves alone is rounded there."""
         self._old = computation
+        self._around = around
+        self._captures = list(computation.captures)
+        self._captured = dict(computation.captures)
         self._types = list(computation.types)
         self._producers = {value: i for i in computation.instructions for value in i.results}
         self._parts: dict[tuple[int, str], int | None] = {}
@@ -49,9 +54,10 @@ class _Rounding:
             if _is_split(instruction, old):
                 self._multiply(instruction)
             else:
-                regions = [round_operands(region) for region in instruction.regions]
+                around = self if instruction.op == "while" else None
+                regions = [_Rounding(region, around).result() for region in instruction.regions]
                 self._instructions.append(replace(instruction, regions=regions))
-        return Computation(old.parameters, self._types, self._instructions, old.returns, old.captures)
+        return Computation(old.parameters, self._types, self._instructions, old.returns, self._captures)
 
     def _multiply(self, product: Instruction) -> None:
         """The product as the sum of the products of parts; parts that are zero have none."""
@@ -78,8 +84,17 @@ class _Rounding:
             return None if part in {"middle", "rest"} else value
         key = (value, part)
         if key not in self._parts:
-            self._parts[key] = self._computed(value, part)
+            outside = self._around is not None and value in self._captured and part != "all"
+            self._parts[key] = self._from_outside(value, part) if outside else self._computed(value, part)
         return self._parts[key]
+
+    def _from_outside(self, value: int, part: str) -> int | None:
+        outer = self._around._part(self._captured[value], part) if self._around is not None else None
+        if outer is None:
+            return None
+        inner = self._new_value(self._types[value])
+        self._captures.append((inner, outer))
+        return inner
 
     def _computed(self, value: int, part: str) -> int:
         if part == "all":
