@@ -32,7 +32,7 @@ from backend.link.messages import (
 )
 
 _log = logging.getLogger(__name__)
-_PART_BYTES = 64 << 20
+_PART_BYTES = 4 << 20
 _PATIENCE_SECONDS = 0.02
 _ALIGNMENT = 64
 

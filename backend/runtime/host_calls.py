@@ -25,7 +25,7 @@ from backend.link.messages import (
 )
 
 Array = np.ndarray[Any, np.dtype[Any]]
-PART_BYTES = 64 << 20
+PART_BYTES = 4 << 20
 
 
 def parts(data: Array) -> Iterator[bytes]:
