@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from backend.compiler.program import Computation, Instruction, TensorType
@@ -80,7 +81,7 @@ class _Rounding:
 
     def _part(self, value: int, part: str) -> int | None:
         """A part of a value, computed on first use; None for one that is zero."""
-        if self._types[value].dtype != _FLOAT32:
+        if self._types[value].dtype != _FLOAT32 or self._was_bfloat16(value):
             return None if part in {"middle", "rest"} else value
         key = (value, part)
         if key not in self._parts:
@@ -95,6 +96,12 @@ class _Rounding:
         inner = self._new_value(self._types[value])
         self._captures.append((inner, outer))
         return inner
+
+    def _was_bfloat16(self, value: int) -> bool:
+        producer = self._producers.get(value)
+        if producer is None or producer.op != "convert":
+            return False
+        return bool(self._types[producer.operands[0]].dtype == ml_dtypes.bfloat16)
 
     def _computed(self, value: int, part: str) -> int:
         if part == "all":
