@@ -17,12 +17,15 @@ _SMALLEST = 1 << 16
 class Pool:
     """Keeps freed buffers so that a steady step touches no new page. Holds at most ``limit_bytes``. Any thread.
 
-    When it is full, buffers of the size that was least recently asked for or given go first.
+    Only buffers of a size that was asked for again after one was given back are kept: what comes once goes back to the
+    system. When the pool is full, buffers of the size that was least recently asked for or given go first.
     """
 
     def __init__(self, limit_bytes: int = 4 << 30) -> None:
         self._free: OrderedDict[int, list[Array]] = OrderedDict()
         self._given: deque[Array] = deque()
+        self._seen: set[int] = set()
+        self._recurring: set[int] = set()
         self._held_bytes = 0
         self._lock = threading.Lock()
         self._limit_bytes = limit_bytes
@@ -33,6 +36,8 @@ class Pool:
         if nbytes >= _SMALLEST:
             with self._lock:
                 self._sort_in()
+                if nbytes in self._seen:
+                    self._recurring.add(nbytes)
                 if nbytes in self._free:
                     self._free.move_to_end(nbytes)
                     return self._pop(nbytes).view(dtype).reshape(shape)
@@ -56,7 +61,8 @@ class Pool:
         """Keep what was given, with the lock held."""
         while self._given:
             array = self._given.popleft()
-            if array.nbytes > self._limit_bytes:
+            self._seen.add(array.nbytes)
+            if array.nbytes > self._limit_bytes or array.nbytes not in self._recurring:
                 continue
             self._free.setdefault(array.nbytes, []).append(array)
             self._free.move_to_end(array.nbytes)
