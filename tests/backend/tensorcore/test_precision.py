@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from scipy import special
 
 from backend.compiler.program import Computation
 from backend.tensorcore.sorting import _network
@@ -147,3 +148,52 @@ def test_bits_of_narrow_types_are_packed(source: str, target: str, chips: Chips)
         return lax.bitcast_convert_type(x, getattr(jnp, target))
 
     np.testing.assert_array_equal(chips(cast, x)[0], jax.jit(cast)(x))
+
+
+FUNCTIONS: dict[str, Any] = {
+    "acos": np.arccos,
+    "acosh": np.arccosh,
+    "asin": np.arcsin,
+    "asinh": np.arcsinh,
+    "atan": np.arctan,
+    "atanh": np.arctanh,
+    "cbrt": np.cbrt,
+    "cos": np.cos,
+    "cosh": np.cosh,
+    "erf": special.erf,
+    "erf_inv": special.erfinv,
+    "erfc": special.erfc,
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "lgamma": special.gammaln,
+    "log": np.log,
+    "log1p": np.log1p,
+    "logistic": special.expit,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sin": np.sin,
+    "sinh": np.sinh,
+    "sqrt": np.sqrt,
+    "tan": np.tan,
+    "tanh": np.tanh,
+}
+
+
+def test_functions_of_every_bfloat16_are_within_a_unit_of_the_last_place(chips: Chips) -> None:
+    smallest = 2.0**-126
+    x = np.arange(1 << 16, dtype=np.uint16).view(jnp.bfloat16)
+    wide = x.astype(np.float32).astype(np.float64)
+    chosen = np.isfinite(wide) & ((np.abs(wide) > 2 * smallest) | (wide == 0))
+    results = chips(lambda x: [getattr(lax, name)(x) for name in FUNCTIONS], x[chosen])
+    for (name, function), result in zip(FUNCTIONS.items(), results, strict=True):
+        with np.errstate(all="ignore"):
+            exact = function(wide[chosen])
+        exact = np.where(np.abs(exact) < smallest, 0, exact).astype(np.float32).astype(jnp.bfloat16)
+        finite = np.isfinite(exact.astype(np.float32))
+        assert np.abs(places(exact) - places(result))[finite].max() <= 1, name
+        np.testing.assert_array_equal(result.astype(np.float32)[~finite], exact.astype(np.float32)[~finite], name)
+
+
+def places(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """bfloat16 numbers counted from zero."""
+    bits = x.view(np.int16).astype(np.int32)
+    return np.where(bits < 0, -(bits & 0x7FFF), bits)
