@@ -188,7 +188,7 @@ def test_functions_of_every_bfloat16_are_within_a_unit_of_the_last_place(chips: 
     for (name, function), result in zip(FUNCTIONS.items(), results, strict=True):
         with np.errstate(all="ignore"):
             exact = function(wide[chosen])
-        exact = np.where(np.abs(exact) < smallest, 0, exact).astype(np.float32).astype(jnp.bfloat16)
+            exact = np.where(np.abs(exact) < smallest, 0, exact).astype(np.float32).astype(jnp.bfloat16)
         finite = np.isfinite(exact.astype(np.float32))
         assert np.abs(places(exact) - places(result))[finite].max() <= 1, name
         np.testing.assert_array_equal(result.astype(np.float32)[~finite], exact.astype(np.float32)[~finite], name)
