@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from backend.compiler.program import Computation, Instruction, TensorType
+from backend.compiler.program import Computation, Instruction, TensorType, reaches_host
 from backend.compiler.simplify import uses
 from backend.errors import Unimplemented
 from backend.tensorcore.arena import Arena, Layout, strided
@@ -286,6 +286,8 @@ class _Lowering:
             self._place_result(
                 site, position, value, constant, kernel.in_place and index == self._takeover(instruction)
             )
+        if self._computes_nothing(instruction):
+            return
         step = kernel.build(site)
         if constant:
             with np.errstate(all="ignore"):
@@ -293,6 +295,10 @@ class _Lowering:
         else:
             self._steps.append(step)
         site.release()
+
+    def _computes_nothing(self, instruction: Instruction) -> bool:
+        sizes = [self._computation.types[value].size for value in instruction.results]
+        return bool(sizes) and not any(sizes) and not reaches_host(instruction)
 
     def _as_view(self, site: Site, make: Callable[[Site], View | None]) -> bool:
         view = make(site)

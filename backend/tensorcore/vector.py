@@ -6,6 +6,7 @@ bfloat16 and float16 are computed in float32; integers wrap; special values are 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -190,6 +191,14 @@ def _lgamma(x: Array, out: Array) -> None:
     np.copyto(out, out.dtype.type(np.inf), where=infinite)
 
 
+def _erf_inv(x: Array, out: Array) -> None:
+    """Near zero by the first term of its series: others would be lost where denormals are flushed."""
+    near = np.abs(x) < 1e-5
+    linear = x * x.dtype.type(math.sqrt(math.pi) / 2)
+    special.erfinv(x, out=out)
+    np.copyto(out, linear, where=near)
+
+
 def next_after(dtype: np.dtype[Any]) -> Function:
     """``next_after`` among the numbers of a type that is computed in a wider one."""
 
@@ -222,7 +231,7 @@ VECTOR_OPS: dict[str, Function] = {
     "digamma": _digamma,
     "divide": _by_kind(i=_divide_signed, u=_divide_unsigned, f=_ufunc(np.divide)),
     "erf": _ufunc(special.erf),
-    "erf_inv": _ufunc(special.erfinv),
+    "erf_inv": _erf_inv,
     "erfc": _ufunc(special.erfc),
     "exponential": _ufunc(np.exp),
     "exponential_minus_one": _ufunc(np.expm1),

@@ -281,6 +281,15 @@ EDGES: dict[str, tuple[Any, ...]] = {
         np.array([0x80000000], np.uint32),
     ),
     "empty_random_numbers": (lambda: jax.random.uniform(key(), (0,)),),
+    "general_reduce_of_nothing": (
+        lambda x: lax.reduce(x, np.complex64(0), lambda a, b: a * b + 1, (1,)),
+        np.zeros((0, 4), np.complex64),
+    ),
+    "work_on_nothing": (
+        lambda x: (x @ x.T, x.T @ x, x.sum(1), jnp.sort(x), jnp.cumsum(x, 1), lax.bitcast_convert_type(x, jnp.int8)),
+        floats(3, 0),
+    ),
+    "convolution_of_nothing": (conv(), floats(0, 4, 4, 2), floats(3, 3, 2, 5)),
     "maximum_of_nothing": (lambda x: jnp.max(x, axis=0, initial=-1.0), floats(0, 3)),
     "singular_triangular_solve": (
         lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True, lower=True),
