@@ -19,10 +19,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from profiling import show
 from rich.console import Console
 from rich.table import Table
 from rows import COMPILE_BAR, ROWS, Row
 from sides import Side, on_cpu, on_slice
+
+WIDTH = 150
 
 
 @dataclass(frozen=True)
@@ -117,12 +120,10 @@ def main() -> None:
     if unknown := set(options.rows) - ROWS.keys():
         parser.error(f"no such row: {', '.join(sorted(unknown))}")
     chosen = [ROWS[name] for name in options.rows or ROWS]
-    console = Console()
+    console = Console(width=WIDTH)
     if options.profile:
-        from profiling import show
-
         for row in chosen:
-            show(row, console)
+            show(row.workload, row.cores)
         return
     speed = Table(title=f"{machine()}; medians, both sides alternating")
     for column in ("workload", "cores", "slice", "other side", "ratio", "bar", "met"):
@@ -135,7 +136,6 @@ def main() -> None:
         speed.add_row(*speed_cells(row, outcome))
         if row.mode == "step" and row.against == "jax":
             cost.add_row(*cost_cells(row, outcome))
-        console.print(" | ".join([*speed_cells(row, outcome), *cost_cells(row, outcome)[1:]]), highlight=False)
     console.print(speed)
     console.print(cost)
 
