@@ -20,11 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from profiling import show
+from ready import seconds_to_ready
 from rich.console import Console
 from rich.table import Table
 from rows import COMPILE_BAR, ROWS, Row
 from sides import Side, on_cpu, on_slice
 
+READY = "ready"
 WIDTH = 150
 
 
@@ -113,13 +115,14 @@ def _verdict(met: bool) -> str:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python tests/benchmarks", description=__doc__)
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"which to run (all): {', '.join(ROWS)}")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"which to run (all): {', '.join([*ROWS, READY])}")
     parser.add_argument("--rounds", type=int, help="turns of each row, instead of its own number")
     parser.add_argument("--profile", action="store_true", help="show the time of each kernel of a step instead")
     options = parser.parse_args()
-    if unknown := set(options.rows) - ROWS.keys():
+    if unknown := set(options.rows) - {*ROWS, READY}:
         parser.error(f"no such row: {', '.join(sorted(unknown))}")
-    chosen = [ROWS[name] for name in options.rows or ROWS]
+    names = options.rows or [*ROWS, READY]
+    chosen = [ROWS[name] for name in names if name != READY]
     console = Console(width=WIDTH)
     if options.profile:
         for row in chosen:
@@ -136,6 +139,8 @@ def main() -> None:
         speed.add_row(*speed_cells(row, outcome))
         if row.mode == "step" and row.against == "jax":
             cost.add_row(*cost_cells(row, outcome))
+    if READY in names:
+        speed.add_row("slice: create to READY", "8", _seconds(seconds_to_ready()), "-", "-", "-", "-")
     console.print(speed)
     console.print(cost)
 
