@@ -243,6 +243,26 @@ def _precision(operation: ir.Operation) -> str:
     return next((name for name in ("HIGHEST", "HIGH") if re.search(rf"\b{name}\b", text)), "DEFAULT")
 
 
+def _ragged_dot(operation: ir.Operation) -> Attributes:
+    """Of CHLO or MHLO: their attributes have the same names, which no bindings read for both."""
+    text = str(operation.attributes["ragged_dot_dimension_numbers"])
+
+    def dims(name: str) -> list[int]:
+        found = re.search(rf"{name}_dimensions = \[([\d, ]*)\]", text)
+        return [int(number) for number in found.group(1).split(",")] if found else []
+
+    (ragged,) = dims("lhs_ragged")
+    return {
+        "lhs_batch": dims("lhs_batching"),
+        "rhs_batch": dims("rhs_batching"),
+        "lhs_contract": dims("lhs_contracting"),
+        "rhs_contract": dims("rhs_contracting"),
+        "rhs_group": dims("rhs_group"),
+        "ragged": ragged,
+        "precision": _precision(operation),
+    }
+
+
 def _algorithm_precision(text: str) -> str:
     """Precision of a dot algorithm: the bfloat16 ones by their number of products, all others in full."""
     products = re.search(r"num_primitive_operations = (\d+)", text)
@@ -425,6 +445,7 @@ _READERS: dict[str, Reader] = {
     "rng_bit_generator": lambda op: {"algorithm": _word(op, "rng_algorithm", ("DEFAULT", "PHILOX", "THREE_FRY"))},
     "dot": _plain_dot,
     "dot_general": _dot,
+    "ragged_dot": _ragged_dot,
     "convolution": _convolution,
     "reduce": _array_reader(dimensions="dimensions"),
     "reduce_window": _window,

@@ -67,7 +67,7 @@ def _instruction(instruction: Instruction, computation: Computation, generation:
     if instruction.op in {"case", "if"}:
         return max((_computation(r, generation, num_cores) for r in instruction.regions), key=lambda work: work.seconds)
     work = Work(bytes_accessed=float(_bytes(instruction, computation)))
-    if instruction.op in {"dot_general", "convolution"}:
+    if instruction.op in {"dot_general", "convolution", "ragged_dot"}:
         work.flops = _matrix_flops(instruction, computation)
         passes = instruction.attributes.get("passes", 1)
         work.mxu_seconds = passes * work.flops / generation.bf16_flops_per_core
@@ -112,6 +112,9 @@ def _matrix_flops(instruction: Instruction, computation: Computation) -> float:
     result = computation.types[instruction.results[0]].size
     if instruction.op == "dot_general":
         return 2.0 * result * float(np.prod([lhs[d] for d in instruction.attributes["lhs_contract"]], dtype=np.float64))
+    if instruction.op == "ragged_dot":  # each row meets the matrix of one group
+        used = {d for name in ("batch", "contract", "group") for d in instruction.attributes[f"rhs_{name}"]}
+        return 2.0 * float(np.prod([*lhs, *(n for d, n in enumerate(rhs) if d not in used)], dtype=np.float64))
     kernel = [rhs[d] for d in instruction.attributes["kernel"]]
     return 2.0 * result * float(np.prod(kernel[:-1], dtype=np.float64))
 

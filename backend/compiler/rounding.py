@@ -65,14 +65,14 @@ class _Rounding:
         (result,) = product.results
         total: int | None = None
         terms = _TERMS[product.attributes["precision"]]
-        left, right = product.operands
+        left, right, *rest = product.operands
         operands = [(self._part(left, a), self._part(right, b), passes) for a, b, passes in terms]
         known = [(a, b, passes) for a, b, passes in operands if a is not None and b is not None]
         for position, (a, b, passes) in enumerate(known):
             last = position == len(known) - 1
             attributes = {**product.attributes, "passes": passes}
             target = result if last and total is None else self._new_value(self._types[result])
-            self._instructions.append(Instruction(product.op, [a, b], [target], attributes, [], product.source))
+            self._instructions.append(Instruction(product.op, [a, b, *rest], [target], attributes, [], product.source))
             if total is not None:
                 summed = result if last else self._new_value(self._types[result])
                 self._append("add", [total, target], summed, product.source)
@@ -153,7 +153,7 @@ class _Rounding:
 
 def _is_split(instruction: Instruction, computation: Computation) -> bool:
     """Whether the matrix unit sees parts of the operands: it does, unless float32 has nowhere to be summed."""
-    if instruction.op == "convolution":
+    if instruction.op in {"convolution", "ragged_dot"}:
         takes = True
     else:
         takes = instruction.op == "dot_general" and _is_matrix_product(instruction, computation)

@@ -93,6 +93,23 @@ def _power_int(a: Array, b: Array, out: Array) -> None:
     np.copyto(out, positive, casting="unsafe")
 
 
+def _multiply_high(a: Array, b: Array, out: Array) -> None:
+    """The upper half of the product's bits."""
+    bits = 8 * a.dtype.itemsize
+    if bits < 64:
+        wide = np.dtype(f"{a.dtype.kind}8")
+        np.copyto(out, (a.astype(wide) * b.astype(wide)) >> wide.type(bits), casting="unsafe")
+        return
+    x, y = a.view(np.uint64), b.view(np.uint64)
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    cross = (x & low) * (y >> half) + (((x & low) * (y & low)) >> half)
+    other = (x >> half) * (y & low) + (cross & low)
+    high = (x >> half) * (y >> half) + (cross >> half) + (other >> half)
+    if a.dtype.kind == "i":
+        high = high - np.where(a < 0, y, 0).astype(np.uint64) - np.where(b < 0, x, 0).astype(np.uint64)
+    np.copyto(out.view(np.uint64), high)
+
+
 def _shift(function: Callable[..., Any], arithmetic: bool = False) -> Function:
     def run(a: Array, b: Array, out: Array) -> None:
         bits = a.dtype.itemsize * 8
@@ -247,6 +264,7 @@ VECTOR_OPS: dict[str, Function] = {
     "logistic": _logistic,
     "maximum": _by_kind(b=_ufunc(np.logical_or), f=_ufunc(np.maximum)),
     "minimum": _by_kind(b=_ufunc(np.logical_and), f=_ufunc(np.minimum)),
+    "mulhi": _multiply_high,
     "multiply": _by_kind(b=_ufunc(np.logical_and), f=_ufunc(np.multiply)),
     "negate": _negate,
     "next_after": _ufunc(np.nextafter),

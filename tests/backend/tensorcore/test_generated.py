@@ -298,3 +298,33 @@ def test_gradients_of_linear_algebra(chips: Chips) -> None:
     a = data(0, (2, 5, 5))
     positive = a @ a.transpose(0, 2, 1) + 3 * np.eye(5, dtype=np.float32)
     check(chips, lambda p, a: jnp.linalg.solve(jnp.linalg.cholesky(p), a), positive, a, gradient=True)
+
+
+RAGGED = {
+    "rows": lax.RaggedDotDimensionNumbers((([1], [1]), ([], [])), [0], [0]),
+    "contracting": lax.RaggedDotDimensionNumbers((([0], [0]), ([], [])), [0], []),
+    "batched rows": lax.RaggedDotDimensionNumbers((([2], [2]), ([0], [0])), [1], [1]),
+}
+
+
+@pytest.mark.parametrize("kind", RAGGED)
+@few
+@given(seed=seeds, sizes=st.lists(st.integers(0, 3), min_size=1, max_size=4))
+def test_ragged_dot(chips: Chips, kind: str, seed: int, sizes: list[int]) -> None:
+    rows, groups = 12, len(sizes)
+    shapes = {
+        "rows": ((rows, 3), (groups, 3, 4)),
+        "contracting": ((rows, 3), (rows, 4)),
+        "batched rows": ((2, rows, 3), (2, groups, 3, 4)),
+    }[kind]
+    x, y = (data(seed + number, shape) for number, shape in enumerate(shapes))
+    group_sizes = np.array(sizes, np.int32)
+    check(chips, lambda x, y: lax.ragged_dot_general(x, y, group_sizes, RAGGED[kind]), x, y, gradient=kind == "rows")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint32"])
+def test_upper_half_of_products(chips: Chips, dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    random = np.random.RandomState(0)
+    x, y = (random.randint(limits.min, limits.max, 100, dtype=dtype) for _ in range(2))
+    check(chips, lax.mulhi, x, y)
