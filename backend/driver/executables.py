@@ -154,7 +154,7 @@ def _load(client: Client, module: bytes, options: bytes, fingerprint: str) -> Ex
     """Compile on the slice. Raises TpuError."""
     number = client.session.new_numbers()
     compiled = client.session.compile(number, module, options)
-    tell(compiled.inspections)
+    tell(compiled.inspections, module)
     return Executable(client, number, compiled, options, fingerprint)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable
 
-from backend.errors import InvalidArgument
+from backend.errors import Internal, InvalidArgument
 
 
 class _Arguments(ctypes.Structure):
@@ -20,13 +20,20 @@ class _Arguments(ctypes.Structure):
     )
 
 
+_KEY_BYTES = 2 * ctypes.sizeof(ctypes.c_size_t)
 _Call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 _FreeError = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
-def tell(inspections: Iterable[tuple[bytes, bytes]]) -> None:
-    """Call the script's callbacks with what the compiler found. Raises InvalidArgument if one of them fails."""
+def tell(inspections: Iterable[tuple[bytes, bytes]], module: bytes) -> None:
+    """Call the script's callbacks with what the compiler found in ``module``.
+
+    A key is an address of this process: only one that the module itself has is called. Raises InvalidArgument if a
+    callback fails, Internal for any other key.
+    """
     for key, sharding in inspections:
+        if len(key) != _KEY_BYTES or key not in module:
+            raise Internal("the slice tells of a sharding that this program does not inspect")
         function, data = (ctypes.c_size_t * 2).from_buffer_copy(key)
         arguments = _Arguments(sharding, len(sharding))
         _Call(function)(data, ctypes.addressof(arguments))
