@@ -15,6 +15,7 @@ import numpy as np
 
 from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step
 from backend.tensorcore.threads import Workers
+from backend.tensorcore.vector import BFLOAT16
 
 _COPY_CHUNK = 1 << 16
 _SHORTEST = 256
@@ -38,7 +39,7 @@ def operand_dtype(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
 def copy_in_parallel(workers: Workers, source: Array, out: Array) -> None:
     """Copy ``source`` into ``out`` (same shape, perhaps another type), cut along the first axis that is long enough."""
     if out.size <= 2 * _COPY_CHUNK or out.ndim == 0:
-        np.copyto(out, source, casting="unsafe")
+        _copy(source, out)
         return
     axis = next((i for i, size in enumerate(out.shape) if size > 1), 0)
     lead = (0,) * axis
@@ -47,9 +48,17 @@ def copy_in_parallel(workers: Workers, source: Array, out: Array) -> None:
 
     def work(chunk: int, _: int) -> None:
         index: Any = (*lead, slice(chunk * rows, (chunk + 1) * rows))
-        np.copyto(out[index], source[index], casting="unsafe")
+        _copy(source[index], out[index])
 
     workers.run(-(-size // rows), work)
+
+
+def _copy(source: Array, out: Array) -> None:
+    """Copy, and widen: bfloat16's bits are float32's upper half, which is faster than a conversion."""
+    if source.dtype == BFLOAT16 and out.dtype == np.float32:
+        np.left_shift(source.view(np.uint16), np.uint32(16), out=out.view(np.uint32), dtype=np.uint32)
+    else:
+        np.copyto(out, source, casting="unsafe")
 
 
 def build_dot(site: Site) -> Step:
