@@ -455,6 +455,7 @@ _READERS: dict[str, Reader] = {
     "if": _nothing,
     "create_token": _nothing,
     "after_all": _nothing,
+    "allocate_buffer": _nothing,
     "send": _host_transfer,
     "recv": _host_transfer,
     "cholesky": lambda op: {"lower": _bool(op, "lower")},
@@ -486,6 +487,7 @@ _CUSTOM_CALLS = {
     "LuDecomposition": "lu",
     "Eigh": "eigh",
     "ApproxTopK": "approx_top_k",
+    "AllocateBuffer": "allocate_buffer",
 }
 
 _RENAMED = {"dot": "dot_general", "topk": "top_k"}

@@ -13,6 +13,7 @@ from backend.compiler.cost import program_cost
 from backend.compiler.inspection import read_report
 from backend.compiler.invariants import capture_invariants
 from backend.compiler.memory import largest_buffers, needed_bytes, plan_memory
+from backend.compiler.options import check_overrides
 from backend.compiler.partition import PARTITIONER
 from backend.compiler.placement import drop_marks, keep_memories, memories
 from backend.compiler.program import Computation, Program
@@ -42,6 +43,7 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
         raise Unimplemented(
             "programs with several replicas are not supported; use one program over all cores (jit, shard_map)"
         )
+    check_overrides(options, PARTITIONER)
     context = stablehlo.new_context()
     with context:
         source = stablehlo.parse(module, context)

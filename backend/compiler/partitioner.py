@@ -37,6 +37,8 @@ DONE, FAILED = 0, 1
 _PASSES = "call-inliner,shardy-xla,spmd-partitioning"
 """Functions are inlined as in XLA's own pipelines. Left alone, a value that is unreduced where it leaves a function is
 summed there, and a host callback in a function of its own inside a manual computation ends the process."""
+ONLY_ON_TPU = "xla_tpu_"
+"""How the names of options begin that only the TPU compiler has."""
 _DUMP = "*after_spmd-partitioning*.hlo.pb"
 _NEXT_DUMP = "*after_optimizations*"
 _INSPECTED = b"InspectSharding"
@@ -160,7 +162,8 @@ def _passes_only(serialized: bytes, partitions: int, folder: Path) -> Any:
     ]
     if int(xla_client._version) >= _FIRST_WITH_MATERIALIZATION_OPTION:
         overrides.append(("xla_enable_rgv3_materialization", False))  # otherwise the replica groups are wrong
-    options.env_option_overrides = overrides
+    theirs = [override for override in options.env_option_overrides if not override[0].startswith(ONLY_ON_TPU)]
+    options.env_option_overrides = [*theirs, *overrides]
     return options
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from typing import Any
 
 from backend.driver import handles
@@ -13,7 +14,7 @@ from backend.driver.events import completion_event
 from backend.driver.executables import Executable
 from backend.driver.slots import slot
 from backend.driver.structs import STRUCTS
-from backend.errors import FailedPrecondition
+from backend.errors import FailedPrecondition, InvalidArgument
 from backend.link.messages import Execute
 
 
@@ -42,6 +43,7 @@ def _execute(args: Any) -> None:
     session = executable.client.session
     first = session.new_numbers(len(devices) * len(executable.result_types))
     numbers = [buffer.number for buffer in arguments]
+    _check_donated(executable, numbers, args.num_args, keep)
     calls = callbacks_of(options, args.num_devices) if options.num_send_ops or options.num_recv_ops else None
     sequence = session.launch(lambda sequence: Execute(sequence, executable.number, numbers, first, cores, keep), calls)
     _mark_donated(executable, arguments, args.num_args, keep)
@@ -70,6 +72,20 @@ def _kept(options: Any) -> list[int]:
     """Parameters that must not be donated in this call."""
     count = options.num_non_donatable_input_indices
     return list((ctypes.c_int64 * count).from_address(options.non_donatable_input_indices)) if count else []
+
+
+def _check_donated(executable: Executable, numbers: list[int], num_args: int, keep: list[int]) -> None:
+    """Raise InvalidArgument if a buffer that is donated is an argument twice."""
+    donated = executable.donated.difference(keep)
+    if not donated or len(set(numbers)) == len(numbers):
+        return
+    counts = Counter(numbers)
+    for index, number in enumerate(numbers):
+        if index % num_args in donated and counts[number] > 1:
+            raise InvalidArgument(
+                f"attempt to donate a buffer that the same call uses twice (flattened argument {index % num_args}): "
+                "donate a copy, or don't donate it"
+            )
 
 
 def _mark_donated(executable: Executable, arguments: list[Buffer], num_args: int, keep: list[int]) -> None:

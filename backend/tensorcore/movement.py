@@ -176,7 +176,7 @@ def _partition_id(site: Site) -> Step:
 
 
 def _zero(site: Site) -> Step:
-    """replica_id: there is one replica; tokens: they carry no data."""
+    """replica_id: there is one replica; tokens carry no data; what a new buffer holds is not specified."""
     target = site.instruction.results[0]
     return lambda env: env[target].fill(0)
 
@@ -195,4 +195,5 @@ KERNELS = {
     "replica_id": Kernel(_zero),
     "create_token": Kernel(_zero),
     "after_all": Kernel(_zero),
+    "allocate_buffer": Kernel(_zero),
 }

@@ -14,7 +14,9 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import signal
 import statistics
+import sys
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +116,7 @@ def _verdict(met: bool) -> str:
 
 def main() -> None:
     """Print the tables."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended then, too
     parser = argparse.ArgumentParser(prog="python tests/benchmarks", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"which to run (all): {', '.join([*ROWS, READY])}")
     parser.add_argument("--rounds", type=int, help="turns of each row, instead of its own number")

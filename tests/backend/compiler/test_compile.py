@@ -15,6 +15,7 @@ from jax.sharding import PartitionSpec as P
 
 from backend.compiler import compile_module
 from backend.compiler.attributes import SUPPORTED
+from backend.compiler.options import check_overrides
 from backend.compiler.partition import PARTITIONER
 from backend.errors import Internal, InvalidArgument, TpuError, Unimplemented
 from backend.hardware import generation
@@ -152,3 +153,28 @@ def test_errors_carry_google_rpc_codes() -> None:
         "Unauthenticated": 16,
     }
     assert isinstance(Internal("x"), Exception)
+
+
+@pytest.mark.parametrize(
+    ("option", "complaint"),
+    [
+        (("invalid_key", "x"), "No such compile option: 'invalid_key'"),
+        (("xla_embed_ir_in_executable", "x"), "is not a valid bool value"),
+    ],
+)
+def test_compile_options_that_are_not_there_are_refused(option: tuple[str, str], complaint: str) -> None:
+    with pytest.raises(InvalidArgument, match=complaint):
+        check_overrides(options_with(option), PARTITIONER)
+
+
+@pytest.mark.parametrize(
+    "option", [("xla_embed_ir_in_executable", True), ("xla_tpu_scoped_vmem_limit_kib", "65536"), ("xla_tpu_any", "x")]
+)
+def test_options_of_xla_and_of_the_tpu_compiler_are_taken(option: tuple[str, Any], chips: Chips) -> None:
+    check_overrides(options_with(option), PARTITIONER)
+
+
+def options_with(option: tuple[str, Any]) -> Any:
+    from jax._src.compiler import get_compile_options
+
+    return get_compile_options(1, 1, env_options_overrides=dict([option]))

@@ -22,6 +22,7 @@ def test_bad_programs_and_buffers_are_clear_errors_and_the_slice_goes_on(run) ->
         donated = jnp.ones(4)
         donating = jax.jit(lambda a: a + 1, donate_argnums=0)
         donating(donated)
+        fresh = jnp.ones(4)
         mesh = jax.make_mesh((8,), ("x",))
         program = jax.jit(lambda a: a + 1).lower(jnp.ones(4)).compile().runtime_executable().serialize()
         elsewhere = program.replace(b"v3-8", b"v2-8")
@@ -38,6 +39,8 @@ def test_bad_programs_and_buffers_are_clear_errors_and_the_slice_goes_on(run) ->
             "replicas": (lambda: compile(function(""), replicas=2), "several replicas are not supported"),
             "donated": (lambda: donated + 1, "deleted"),
             "twice": (lambda: donating(donated), "deleted"),
+            "both": (lambda: jax.jit(lambda a, b: a + b, donate_argnums=0)(fresh, fresh), "uses twice"),
+            "option": (lambda: jax.jit(lambda a: a, compiler_options={"no_key": 1})(fresh), "No such compile option"),
             "elsewhere": (lambda: jax.devices()[0].client.deserialize_executable(elsewhere, one), "for a v2-8 slice"),
             "damaged": (lambda: jax.devices()[0].client.deserialize_executable(program[:-9], one), "is damaged"),
             "dlpack": (lambda: np.from_dlpack(jnp.ones(4)), "copy the array to the host with np.asarray"),
