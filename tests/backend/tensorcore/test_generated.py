@@ -275,7 +275,7 @@ def test_movement(chips: Chips, shape: tuple[int, ...], seed: int, dtype: str, l
     )
 
 
-@few
+@settings(few, max_examples=3)
 @given(seed=seeds, size=st.integers(1, 9), batch=st.integers(1, 3))
 def test_linear_algebra(chips: Chips, seed: int, size: int, batch: int) -> None:
     a = data(seed, (batch, size, size))
