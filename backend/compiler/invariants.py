@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from backend.compiler.program import Computation, Instruction
+from backend.compiler.simplify import renamed_captures
 
 
 def capture_invariants(computation: Computation) -> Computation:
@@ -15,7 +16,7 @@ def capture_invariants(computation: Computation) -> Computation:
     replaced: dict[int, int] = {}
     instructions = []
     for old in computation.instructions:
-        regions = [_renamed(capture_invariants(region), replaced) for region in old.regions]
+        regions = [renamed_captures(capture_invariants(region), replaced) for region in old.regions]
         new = replace(old, operands=[replaced.get(value, value) for value in old.operands], regions=regions)
         if new.op == "while":
             new = _without_invariants(new, replaced)
@@ -48,7 +49,3 @@ def _without_invariants(loop: Instruction, replaced: dict[int, int]) -> Instruct
         results=[loop.results[position] for position in kept],
         regions=regions,
     )
-
-
-def _renamed(region: Computation, replaced: dict[int, int]) -> Computation:
-    return replace(region, captures=[(inner, replaced.get(outer, outer)) for inner, outer in region.captures])

@@ -18,18 +18,23 @@ from dataclasses import dataclass, replace
 import ml_dtypes
 import numpy as np
 
-from backend.compiler.operations import ELEMENTWISE
 from backend.compiler.program import Computation, Instruction, TensorType
 from backend.compiler.rounding import ROUND
+from backend.compiler.schedule import FUSIBLE
 from backend.compiler.simplify import uses
 
 _MAY_BE_BITCASTS = frozenset({"reshape", "transpose", "broadcast_in_dim"})
 _PRODUCTS = frozenset({"dot_general", "convolution"})
-_COMPUTED_ANYWHERE = (
-    ELEMENTWISE
-    | {"compare", "convert", "reduce_precision", ROUND}
-    | {"broadcast_in_dim", "bitcast_convert", "iota", "constant", "slice", "reverse", "pad", "dynamic_slice"}
-)
+_COMPUTED_ANYWHERE = FUSIBLE | {
+    "broadcast_in_dim",
+    "bitcast_convert",
+    "iota",
+    "constant",
+    "slice",
+    "reverse",
+    "pad",
+    "dynamic_slice",
+}
 _FUSES_OPERANDS = _COMPUTED_ANYWHERE | _PRODUCTS | {"reduce", "reduce_window", "concatenate", "dynamic_update_slice"}
 _WORKS_IN_PLACE = _COMPUTED_ANYWHERE | {
     *("dynamic_update_slice", "scatter", "while", "case", "if", "sort", "cholesky", "all_reduce"),

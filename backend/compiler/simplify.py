@@ -19,7 +19,7 @@ def simplify(computation: Computation) -> Computation:
     types = list(computation.types)
     for old in computation.instructions:
         operands = [replaced.get(value, value) for value in old.operands]
-        regions = [simplify(_renamed_captures(region, replaced)) for region in old.regions]
+        regions = [simplify(renamed_captures(region, replaced)) for region in old.regions]
         new = Instruction(old.op, operands, old.results, old.attributes, regions, old.source)
         identity = _IDENTITY.get(new.op)
         if identity is not None and identity(new, computation):
@@ -56,7 +56,8 @@ def uses(instruction: Instruction) -> list[int]:
     return [*instruction.operands, *(outer for region in instruction.regions for _, outer in region.captures)]
 
 
-def _renamed_captures(region: Computation, replaced: dict[int, int]) -> Computation:
+def renamed_captures(region: Computation, replaced: dict[int, int]) -> Computation:
+    """The region, capturing what stands in place of values that were replaced outside."""
     captures = [(inner, replaced.get(outer, outer)) for inner, outer in region.captures]
     return Computation(region.parameters, region.types, region.instructions, region.returns, captures)
 

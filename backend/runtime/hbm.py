@@ -28,25 +28,26 @@ class CoreHbm:
     def require(self, size_bytes: int, purpose: str) -> None:
         """Raise ResourceExhausted unless a program finds ``size_bytes`` more, and count them in the peak."""
         if not self._fits(size_bytes):
-            free = size_text(self.limit_bytes - self.bytes_in_use)
-            raise ResourceExhausted(
-                f"Error loading program: Attempting to reserve {size_text(size_bytes)} at the bottom of memory. "
-                f"That was not possible. There are {free} free, 0B reserved, and {free} reservable.; ({self.place}), "
-                f"for {purpose} on core {self.core}"
-            )
+            free = self._free_text()
+            attempt = f"Error loading program: Attempting to reserve {size_text(size_bytes)} at the bottom of memory"
+            raise self._refusal(attempt, f"{free} free, 0B reserved, and {free} reservable", purpose)
 
     def allocate(self, size_bytes: int, purpose: str) -> None:
         """Raises ResourceExhausted if it does not fit."""
         if not self._fits(size_bytes):
-            free = size_text(self.limit_bytes - self.bytes_in_use)
-            raise ResourceExhausted(
-                f"Error allocating device buffer: Attempting to allocate {size_text(size_bytes)}. "
-                f"That was not possible. There are {free} free.; ({self.place}), "
-                f"for {purpose} on core {self.core}"
-            )
+            attempt = f"Error allocating device buffer: Attempting to allocate {size_text(size_bytes)}"
+            raise self._refusal(attempt, f"{self._free_text()} free", purpose)
         self.bytes_in_use += size_bytes
         self.allocations += 1
         self.largest_bytes = max(self.largest_bytes, size_bytes)
+
+    def _free_text(self) -> str:
+        return size_text(self.limit_bytes - self.bytes_in_use)
+
+    def _refusal(self, attempt: str, left: str, purpose: str) -> ResourceExhausted:
+        return ResourceExhausted(
+            f"{attempt}. That was not possible. There are {left}.; ({self.place}), for {purpose} on core {self.core}"
+        )
 
     def _fits(self, size_bytes: int) -> bool:
         """Whether there are ``size_bytes`` more; counted in the peak if there are."""
