@@ -9,75 +9,42 @@ from typing import Any
 import numpy as np
 
 from backend.driver import abi, handles
+from backend.driver.columns import Buffer, Column
 from backend.driver.devices import Memory
 from backend.driver.events import READY, ready_event
-from backend.driver.native import FIRST_FACT
 from backend.driver.session import Session
 from backend.driver.slots import slot
 from backend.driver.structs import STRUCTS
 from backend.errors import FailedPrecondition, ResourceExhausted, Unimplemented
 from backend.link.dtypes import DTYPES
-from backend.link.messages import Copy, Put
+from backend.link.messages import POSITIONS, Copy, Put
 
 _TYPES = {index: DTYPES[name] for index, name in enumerate(abi.BUFFER_TYPES) if name in DTYPES}
 TYPE_NUMBERS = {dtype: index for index, dtype in _TYPES.items()}
 _TILED, _STRIDES = 0, 1
-_DELETED = FIRST_FACT + 2
 _ADDRESS_SHIFT = 12
 
 
-class Buffer:
-    """One core's buffer on the slice, ready after the operation ``sequence``."""
+_row = (ctypes.c_void_p * 1)()
+_rows = (ctypes.c_void_p * 1)(ctypes.addressof(_row))
+_ROWS = ctypes.addressof(_rows)
 
-    __slots__ = ("_cell", "c_dims", "deleted", "dtype", "memory", "number", "sequence", "session", "shape")
 
-    def __init__(
-        self, number: int, memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], sequence: int
-    ) -> None:
-        self.number = number
-        self.memory = memory
-        self.session: Session = memory.device.session
-        self.shape = shape
-        self.dtype = dtype
-        self.sequence = sequence
-        self.deleted = False
-        self.c_dims: Any = None
-        self._cell: handles.Cell | None = None
+def new_buffer(memory: Memory, number: int, shape: tuple[int, ...], dtype: np.dtype[Any], sequence: int) -> int:
+    """The handle of a buffer that is a column of its own, ready after the operation ``sequence``."""
+    session: Session = memory.device.session
+    column = Column(session, number, 1, shape, dtype, sequence)
+    column.fill(ctypes.addressof(memory.place), _ROWS, 0)
+    handle = _row[0]
+    assert handle is not None  # noqa: S101
+    session.follow(column)
+    return handle
 
-    @property
-    def nbytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
 
-    @property
-    def dims(self) -> tuple[int, int]:
-        """Address and length of the dimensions."""
-        if self.c_dims is None:
-            self.c_dims = (ctypes.c_int64 * max(1, len(self.shape)))(*self.shape)
-        return ctypes.addressof(self.c_dims), len(self.shape)
-
-    def require_alive(self) -> None:
-        """Raises FailedPrecondition if the buffer was deleted or donated."""
-        if self.deleted:
-            raise FailedPrecondition("the buffer has been deleted or donated")
-
-    def new_handle(self) -> int:
-        """The buffer's only handle."""
-        handle = handles.new(self, facts=(*self.memory.place, self.deleted))
-        self._cell = handles.words(handle)
-        return handle
-
-    def mark_deleted(self) -> None:
-        """The buffer can't be used any more: it is deleted or donated."""
-        self.deleted = True
-        if self._cell is not None:
-            self._cell[_DELETED] = True
-
-    def delete(self) -> None:
-        if not self.deleted:
-            self.mark_deleted()
-            self.session.release(self.number)
-
-    dropped = delete
+def require_alive(buffer: Buffer) -> None:
+    """Raises FailedPrecondition if the buffer was deleted or donated."""
+    if buffer.deleted:
+        raise FailedPrecondition("the buffer has been deleted or donated")
 
 
 def host_array(address: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, dtype: np.dtype[Any]) -> Any:
@@ -107,12 +74,15 @@ def _from_host(args: Any) -> None:
     if size and strides is not None:
         source = np.ascontiguousarray(host_array(address, shape, strides, dtype))
         address = source.ctypes.data
-    args.buffer = upload(memory, shape, dtype, address if size else 0).new_handle()
+    args.buffer = upload(memory, shape, dtype, address if size else 0)
     args.done_with_host_buffer = READY
 
 
-def upload(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], address: int) -> Buffer:
-    """A new buffer with the row-major data at ``address``, which is free again at return. Raises TpuError."""
+def upload(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], address: int) -> int:
+    """The handle of a new buffer with the row-major data at ``address``, which is free again at return.
+
+    Raises TpuError.
+    """
     session = memory.device.session
     size = math.prod(shape) * dtype.itemsize
     if memory.kind == "device" and size > session.welcome.hbm_bytes:
@@ -121,33 +91,35 @@ def upload(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], address
             f"{session.welcome.hbm_bytes} bytes of HBM; for {dtype}{list(shape)} on core {memory.device.core.id}"
         )
     number = session.new_numbers()
+    buffer = number * POSITIONS
     core, kind, name, dims = memory.device.core.id, memory.kind, dtype.name, list(shape)
     sequence = session.upload(
-        lambda sequence, data: Put(sequence, number, core, kind, name, dims, data),  # type: ignore[arg-type]
-        number,
+        lambda sequence, data: Put(sequence, buffer, core, kind, name, dims, data),  # type: ignore[arg-type]
+        buffer,
         address,
         size,
     )
-    return Buffer(number, memory, shape, dtype, sequence)
+    return new_buffer(memory, number, shape, dtype, sequence)
 
 
 @slot("PJRT_Buffer_ToHostBuffer")
 def _to_host(args: Any) -> None:
-    buffer = handles.resolve(args.src)
+    buffer: Buffer = handles.resolve(args.src)
     if not args.dst:
         args.dst_size = buffer.nbytes
         return
-    buffer.require_alive()
-    order = _host_order(args.host_layout, len(buffer.shape)) if args.host_layout else None
+    require_alive(buffer)
+    column, number = buffer.column, buffer.number
+    order = _host_order(args.host_layout, len(column.shape)) if args.host_layout else None
     if order is None:
-        sequence = buffer.session.download(buffer.number, args.dst, buffer.nbytes)
+        sequence = column.session.download(number, args.dst, buffer.nbytes)
     else:
-        staging = np.empty(buffer.shape, buffer.dtype)
-        target = host_array(args.dst, tuple(buffer.shape[axis] for axis in order), None, buffer.dtype)
-        sequence = buffer.session.download(
-            buffer.number, staging.ctypes.data, buffer.nbytes, lambda: np.copyto(target, staging.transpose(order))
+        staging = np.empty(column.shape, column.dtype)
+        target = host_array(args.dst, tuple(column.shape[axis] for axis in order), None, column.dtype)
+        sequence = column.session.download(
+            number, staging.ctypes.data, buffer.nbytes, lambda: np.copyto(target, staging.transpose(order))
         )
-    args.event = ready_event(buffer.session, sequence)
+    args.event = ready_event(column.session, sequence)
 
 
 def _host_order(layout: int, rank: int) -> tuple[int, ...] | None:
@@ -170,12 +142,13 @@ def _copy_to_memory(args: Any) -> None:
 
 
 def _copy(source: Buffer, memory: Memory) -> int:
-    source.require_alive()
-    session, number, core = source.session, source.session.new_numbers(), memory.device.core.id
-    sequence = session.submit(
-        lambda sequence: Copy(sequence, source.number, number, core, memory.kind)  # type: ignore[arg-type]
+    require_alive(source)
+    column = source.column
+    number, core = column.session.new_numbers(), memory.device.core.id
+    sequence = column.session.submit(
+        lambda sequence: Copy(sequence, source.number, number * POSITIONS, core, memory.kind)  # type: ignore[arg-type]
     )
-    return Buffer(number, memory, source.shape, source.dtype, sequence).new_handle()
+    return new_buffer(memory, number, column.shape, column.dtype, sequence)
 
 
 @slot("PJRT_Buffer_Delete")
@@ -186,22 +159,22 @@ def _delete(args: Any) -> None:
 @slot("PJRT_Buffer_ReadyEvent")
 def _ready_event(args: Any) -> None:
     buffer = handles.resolve(args.buffer)
-    args.event = ready_event(buffer.session, buffer.sequence)
+    args.event = ready_event(buffer.column.session, buffer.column.sequence)
 
 
 @slot("PJRT_Buffer_ElementType")
 def _element_type(args: Any) -> None:
-    args.type = TYPE_NUMBERS[handles.resolve(args.buffer).dtype]
+    args.type = TYPE_NUMBERS[handles.resolve(args.buffer).column.dtype]
 
 
 @slot("PJRT_Buffer_Dimensions")
 def _dimensions(args: Any) -> None:
-    args.dims, args.num_dims = handles.resolve(args.buffer).dims
+    args.dims, args.num_dims = handles.resolve(args.buffer).column.dims
 
 
 @slot("PJRT_Buffer_UnpaddedDimensions")
 def _unpadded_dimensions(args: Any) -> None:
-    args.unpadded_dims, args.num_dims = handles.resolve(args.buffer).dims
+    args.unpadded_dims, args.num_dims = handles.resolve(args.buffer).column.dims
 
 
 _no_dimensions = (ctypes.c_size_t * 1)()
@@ -217,7 +190,7 @@ _layouts: dict[int, Any] = {}
 
 @slot("PJRT_Buffer_GetMemoryLayout")
 def _memory_layout(args: Any) -> None:
-    rank = len(handles.resolve(args.buffer).shape)
+    rank = len(handles.resolve(args.buffer).column.shape)
     order = _layouts.setdefault(rank, (ctypes.c_int64 * max(1, rank))(*reversed(range(rank))))
     tiled = STRUCTS["PJRT_Buffer_MemoryLayout_Tiled"]
     args.layout.type = _TILED

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 from typing import Any
 
 from backend.driver import handles, lasting
-from backend.driver.native import NOTHING
+from backend.driver.native import GET_USER_DATA, NOTHING, USER_DATA_WORDS
 from backend.driver.session import Session
 from backend.driver.slots import slot
 from backend.driver.structs import MemoryFunctions, address_of
 from backend.link.messages import Core
+
+_log = logging.getLogger(__name__)
 
 MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
 
@@ -23,10 +26,11 @@ class Memory(handles.Droppable):
         self.kind_id = kind_id
         self.kind = MEMORY_KINDS[kind_id]
         self.id = device.core.id * len(MEMORY_KINDS) + kind_id
-        self.handle = handles.new(self, _FUNCTIONS, immortal=True, facts=lasting.text(self.kind))
-        self.place = device.handle, self.handle
+        self.user_data = (ctypes.c_void_p * USER_DATA_WORDS)()
+        facts = (*lasting.text(self.kind), ctypes.addressof(self.user_data))
+        self.handle = handles.new(self, _FUNCTIONS, immortal=True, facts=facts)
+        self.place = (ctypes.c_void_p * 2)(device.handle, self.handle)
         self.label = f"{self.kind}(id={self.id}, core={device.core.id})"
-        self.user_data: dict[int, int] = {}
 
 
 class Device(handles.Droppable):
@@ -53,20 +57,19 @@ class Device(handles.Droppable):
         self.own_handle = lasting.pointers([self.handle])
 
 
-def _get_user_data(memory: int, key: int) -> int | None:
-    data: int | None = handles.resolve(memory).user_data.get(key)
-    return data
-
-
 def _set_user_data(memory: int, key: int, data: int, destructor: int) -> None:
-    handles.resolve(memory).user_data[key] = data  # memories live as long as the process: no destructor is due
+    """Memories live as long as the process: no destructor is due. A null key ends the table."""
+    table = handles.resolve(memory).user_data
+    for place in range(0, len(table) - 2, 2):
+        if table[place] in (key, None):
+            table[place + 1] = data
+            table[place] = key
+            return
+    _log.error("a memory has no room for more user data")
 
 
-_callbacks = (
-    ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(_get_user_data),
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(_set_user_data),
-)
-_functions = MemoryFunctions(ctypes.sizeof(MemoryFunctions), None, 8, *map(address_of, _callbacks))
+_set = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(_set_user_data)
+_functions = MemoryFunctions(ctypes.sizeof(MemoryFunctions), None, 8, GET_USER_DATA, address_of(_set))
 _FUNCTIONS = ctypes.addressof(_functions)
 
 

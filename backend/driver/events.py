@@ -7,7 +7,9 @@ import threading
 from typing import Any
 
 from backend.driver import handles
+from backend.driver.columns import ColumnEvent
 from backend.driver.errors import error_handle
+from backend.driver.native import set_always_ready
 from backend.driver.session import Continuation, Session
 from backend.driver.slots import slot
 from backend.errors import TpuError, error_from_code
@@ -35,15 +37,6 @@ class OperationEvent(handles.Droppable):
 
     def when_ready(self, continuation: Continuation) -> None:
         self.session.as_soon_as_done(self.sequence, continuation)
-
-
-class CompletionEvent(OperationEvent):
-    """The same for C++ that only watches: asking for a callback holds nothing up."""
-
-    __slots__ = ()
-
-    def when_ready(self, continuation: Continuation) -> None:
-        self.session.when_done(self.sequence, continuation)
 
 
 class HostEvent(handles.Droppable):
@@ -83,7 +76,9 @@ class HostEvent(handles.Droppable):
 def _ready() -> int:
     event = HostEvent()
     event.set()
-    return handles.new(event, immortal=True)
+    handle = handles.new(event, immortal=True)
+    set_always_ready(handle)
+    return handle
 
 
 READY = _ready()
@@ -95,11 +90,6 @@ def ready_event(session: Session, sequence: int) -> int:
     if sequence <= session.done and session.error(sequence) is None:
         return READY
     return handles.new(OperationEvent(session, sequence))
-
-
-def completion_event(session: Session, sequence: int) -> int:
-    """The handle of an event that C++ watches on the side."""
-    return handles.new(CompletionEvent(session, sequence))
 
 
 @slot("PJRT_Event_IsReady")
@@ -123,10 +113,12 @@ def _await(args: Any) -> None:
 
 @slot("PJRT_Event_OnReady")
 def _on_ready(args: Any) -> None:
+    event = handles.resolve(args.event)
+    if isinstance(event, ColumnEvent):
+        event.on_ready(args.callback, args.user_arg)
+        return
     callback, user_argument = _Callback(args.callback), args.user_arg
-    handles.resolve(args.event).when_ready(
-        lambda error: callback(error_handle(error) if error is not None else None, user_argument)
-    )
+    event.when_ready(lambda error: callback(error_handle(error) if error is not None else None, user_argument))
 
 
 @slot("PJRT_Event_Create")

@@ -62,6 +62,17 @@ class Executable:
                 return  # with the slice gone, nothing is loaded any more
 
     @cached_property
+    def places(self) -> list[int]:
+        """For each kind of memory the address of device and memory of each device's, one after the other."""
+        return [
+            self.kept.array(
+                ctypes.c_void_p,
+                [handle for device in self.devices for handle in (device.handle, device.memories[kind].handle)],
+            )[0]
+            for kind in range(len(MEMORY_KINDS))
+        ]
+
+    @cached_property
     def device_handles(self) -> tuple[int, int]:
         return self.kept.array(ctypes.c_void_p, [device.handle for device in self.devices])
 

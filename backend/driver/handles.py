@@ -5,14 +5,23 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from backend.driver.native import CELL_WORDS, FIRST_FACT, FUNCTIONS, IMMORTAL, LINK, exhume
+from backend.driver.native import CELL_WORDS, COLUMN, FIRST_FACT, FUNCTIONS, IMMORTAL, LINK, exhume
 
 _SLAB_CELLS = 4096
 _WORD_BYTES = 8
 
 Cell = memoryview  # of 64-bit words
 _cells: dict[int, Cell] = {}
-_objects: dict[int, Any] = {}
+
+
+class _Objects(dict[int, Any]):
+    """The objects behind cells. A member of a column is made of the column when it is asked for."""
+
+    def __missing__(self, address: int) -> Any:
+        return self[ctypes.c_uint64.from_address(address + COLUMN * _WORD_BYTES).value].member(address)
+
+
+_objects = _Objects()
 _free: list[int] = []
 
 resolve = _objects.__getitem__
@@ -33,7 +42,7 @@ def new(obj: Any, functions: int = 0, *, immortal: bool = False, facts: tuple[in
             _grow()
     if functions or immortal or facts:
         words = _cells[cell]
-        words[FUNCTIONS], words[IMMORTAL] = functions, immortal
+        words[FUNCTIONS], words[IMMORTAL], words[COLUMN] = functions, immortal, 0
         for index, fact in enumerate(facts, FIRST_FACT):
             words[index] = fact
     _objects[cell] = obj

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
-from backend.driver import handles
-from backend.driver.buffers import Buffer
+import numpy as np
+
+from backend.driver import handles, native
 from backend.driver.callbacks import callbacks_of
-from backend.driver.devices import Device
-from backend.driver.events import completion_event
+from backend.driver.columns import NO_NUMBER, Buffer, Column
 from backend.driver.executables import Executable
 from backend.driver.slots import slot
 from backend.driver.structs import STRUCTS
 from backend.errors import FailedPrecondition, InvalidArgument
 from backend.link.messages import Execute
+
+_NOTHING = np.dtype("bool")
 
 
 class ExecuteContext(handles.Droppable):
@@ -34,38 +37,70 @@ def _execute(args: Any) -> None:
     if executable.deleted:
         raise FailedPrecondition(f"the executable of {executable.compiled.name} has been deleted")
     options = STRUCTS["PJRT_ExecuteOptions"].from_address(args.options)
-    arguments = _arguments(args.argument_lists, args.num_devices, args.num_args)
     keep = _kept(options)
     devices, cores = executable.devices, []
     if args.execute_device:
         devices = [handles.resolve(args.execute_device)]
         cores = [devices[0].core.id]
-    session = executable.client.session
-    first = session.new_numbers(len(devices) * len(executable.result_types))
-    numbers = [buffer.number for buffer in arguments]
-    _check_donated(executable, numbers, args.num_args, keep)
-    calls = callbacks_of(options, args.num_devices) if options.num_send_ops or options.num_recv_ops else None
-    sequence = session.launch(lambda sequence: Execute(sequence, executable.number, numbers, first, cores, keep), calls)
-    _mark_donated(executable, arguments, args.num_args, keep)
-    _give_results(args.output_lists, executable, devices, first, sequence)
+    session, count, width = executable.client.session, args.num_devices, args.num_args
+    columns = _columns(args.argument_lists, count, width)
+    donated = executable.donated.difference(keep)
+    _check_donated(columns, donated, args.argument_lists, count)
+    inputs: list[int | list[int]] = [
+        column.number if column is not None else _numbers(args.argument_lists, count, index)
+        for index, column in enumerate(columns)
+    ]
+    results = executable.result_types
+    first = session.new_numbers(len(results))
+    calls = callbacks_of(options, count) if options.num_send_ops or options.num_recv_ops else None
+    sequence = session.launch(lambda sequence: Execute(sequence, executable.number, inputs, first, cores, keep), calls)
+    for index in donated:
+        native.mark(args.argument_lists, count, index)
+        if (column := columns[index]) is not None:
+            column.released = True
+    places = executable.places if not cores else [ctypes.addressof(memory.place) for memory in devices[0].memories]
+    for index, ((shape, dtype), memory) in enumerate(zip(results, executable.result_memories, strict=True)):
+        column = Column(session, first + index, count, shape, dtype, sequence)
+        column.fill(places[memory], args.output_lists, index)
+        session.follow(column)
     if args.device_complete_events:
-        events = (ctypes.c_void_p * args.num_devices).from_address(args.device_complete_events)
-        for index in range(args.num_devices):
-            events[index] = completion_event(session, sequence)
+        ends = Column(session, NO_NUMBER, count, (), _NOTHING, sequence)
+        ends.fill_events(places[0], args.device_complete_events)
+        ends.watch(session.when_done)
 
 
-def _arguments(lists: int, num_devices: int, num_args: int) -> list[Buffer]:
-    """The argument buffers, device after device. Raises FailedPrecondition if one is deleted."""
-    if not num_args:
-        return []
-    rows = (ctypes.c_size_t * num_devices).from_address(lists)
-    row_type = ctypes.c_size_t * num_args
-    resolve = handles.resolve
-    buffers = [resolve(handle) for row in rows for handle in row_type.from_address(row)]
-    for buffer in buffers:
-        if buffer.deleted:
-            buffer.require_alive()
-    return buffers
+def _columns(rows: int, count: int, width: int) -> list[Column | None]:
+    """The columns of the arguments; None for one whose buffers are of several. Raises FailedPrecondition."""
+    found = (ctypes.c_void_p * width)()
+    if native.collect(rows, count, width, ctypes.addressof(found)):
+        raise FailedPrecondition("the buffer has been deleted or donated")
+    return [handles.resolve(handle) if handle else _assembled(rows, count, index) for index, handle in enumerate(found)]
+
+
+def _cells(rows: int, count: int, index: int) -> list[int]:
+    """The cells of one argument's buffers."""
+    lists = (ctypes.c_size_t * count).from_address(rows)
+    place = index * ctypes.sizeof(ctypes.c_size_t)
+    return [ctypes.c_size_t.from_address(row + place).value for row in lists]
+
+
+def _numbers(rows: int, count: int, index: int) -> list[int]:
+    return [handles.resolve(cell).number for cell in _cells(rows, count, index)]
+
+
+def _assembled(rows: int, count: int, index: int) -> Column | None:
+    """Make an argument's buffers one column, if each is alone in its own, in HBM, and ready; else None."""
+    cells = _cells(rows, count, index)
+    buffers: list[Buffer] = [handles.resolve(cell) for cell in cells]
+    first = buffers[0].column
+    alone = all(buffer.column.count == 1 and buffer.column.is_idle() for buffer in buffers)
+    if count == 1 or not alone or any(buffer.memory.kind_id for buffer in buffers):
+        return None
+    number = first.session.new_numbers()
+    first.session.assemble([buffer.number for buffer in buffers], number)
+    column = Column(first.session, number, count, first.shape, first.dtype, first.sequence, native.READY)
+    column.adopt(cells)
+    return column
 
 
 def _kept(options: Any) -> list[int]:
@@ -74,34 +109,19 @@ def _kept(options: Any) -> list[int]:
     return list((ctypes.c_int64 * count).from_address(options.non_donatable_input_indices)) if count else []
 
 
-def _check_donated(executable: Executable, numbers: list[int], num_args: int, keep: list[int]) -> None:
+def _check_donated(columns: list[Column | None], donated: Collection[int], rows: int, count: int) -> None:
     """Raise InvalidArgument if a buffer that is donated is an argument twice."""
-    donated = executable.donated.difference(keep)
-    if not donated or len(set(numbers)) == len(numbers):
+    if not donated or len(columns) < 2:
         return
-    counts = Counter(numbers)
-    for index, number in enumerate(numbers):
-        if index % num_args in donated and counts[number] > 1:
+    whole = Counter(column for column in columns if column is not None)
+    loose = Counter(
+        cell for index, column in enumerate(columns) if column is None for cell in _cells(rows, count, index)
+    )
+    for index in donated:
+        column = columns[index]
+        twice = whole[column] > 1 if column is not None else any(loose[cell] > 1 for cell in _cells(rows, count, index))
+        if twice:
             raise InvalidArgument(
-                f"attempt to donate a buffer that the same call uses twice (flattened argument {index % num_args}): "
+                f"attempt to donate a buffer that the same call uses twice (flattened argument {index}): "
                 "donate a copy, or don't donate it"
             )
-
-
-def _mark_donated(executable: Executable, arguments: list[Buffer], num_args: int, keep: list[int]) -> None:
-    if donated := executable.donated.difference(keep):
-        for index, buffer in enumerate(arguments):
-            if index % num_args in donated:
-                buffer.mark_deleted()
-
-
-def _give_results(lists: int, executable: Executable, devices: list[Device], number: int, sequence: int) -> None:
-    count = len(executable.result_types)
-    rows = (ctypes.c_size_t * len(devices)).from_address(lists)
-    kinds = list(zip(executable.result_types, executable.result_memories, strict=True))
-    for device, row in zip(devices, rows, strict=True):
-        outputs = (ctypes.c_void_p * count).from_address(row) if count else ()
-        for index, ((shape, dtype), memory) in enumerate(kinds):
-            buffer = Buffer(number, device.memories[memory], shape, dtype, sequence)
-            outputs[index] = buffer.new_handle()  # type: ignore[index]
-            number += 1

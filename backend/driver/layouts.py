@@ -32,7 +32,7 @@ def _default_layout(args: Any) -> None:
 
 @slot("PJRT_Layouts_PJRT_Buffer_MemoryLayout")
 def _buffer_layout(args: Any) -> None:
-    args.layout = handles.new(Layout(len(handles.resolve(args.buffer).shape)))
+    args.layout = handles.new(Layout(len(handles.resolve(args.buffer).column.shape)))
 
 
 @slot("PJRT_Layouts_PJRT_Executable_GetOutputLayouts")

@@ -17,11 +17,13 @@ from time import monotonic
 
 from backend.driver import handles
 from backend.driver.callbacks import Callbacks, CallbackThreads
+from backend.driver.columns import NO_NUMBER, Column
 from backend.errors import FailedPrecondition, TpuError, Unavailable, error_from_code
 from backend.link.arena import REGION_BYTES, REGIONS
 from backend.link.client import Connection
 from backend.link.messages import (
     Answer,
+    Assemble,
     Compile,
     Compiled,
     CoreMemory,
@@ -81,12 +83,14 @@ class Session:
         self._connection = connection
         self._broken: Unavailable | None = None
         self._closed = False
-        self._next_number = 1
+        self._next_number = NO_NUMBER + 1
         self._requests = itertools.count(1)
         self._answers: dict[int, Answer] = {}
         self._landings: dict[int, _Landing] = {}
         self._failures: dict[int, Failure] = {}
         self._released: deque[int] = deque()
+        self._released_buffers: deque[int] = deque()
+        self._in_flight: deque[Column] = deque()
         self._sent = 0
         self._sends_much = False
         self._order = threading.Lock()
@@ -165,9 +169,21 @@ class Session:
             if last:
                 return sequence
 
-    def release(self, buffer: int) -> None:
-        """The buffer is no longer used; the slice learns it with the next message."""
-        self._released.append(buffer)
+    def follow(self, column: Column) -> None:
+        """Settle a column when its operation is over."""
+        self._in_flight.append(column)
+
+    def release(self, column: int) -> None:
+        """The column is no longer used; the slice learns it with the next message."""
+        self._released.append(column)
+
+    def release_buffer(self, buffer: int) -> None:
+        """The same for one buffer of a column."""
+        self._released_buffers.append(buffer)
+
+    def assemble(self, buffers: list[int], column: int) -> None:
+        """Make buffers that are columns of their own one column. Raises Unavailable."""
+        self._post(Assemble(buffers, column))
 
     def unload(self, executable: int) -> None:
         """Raises Unavailable."""
@@ -228,6 +244,10 @@ class Session:
         failure = self._failures.get(sequence)
         return None if failure is None else error_from_code(failure.code, failure.message)
 
+    def is_calling_back(self) -> bool:
+        """Whether the caller is a host callback, which must not wait for its own launch."""
+        return self._callback_threads.is_current()
+
     def when_done(self, sequence: int, callback: Continuation) -> None:
         """Call back, with its error, some time after an operation is done: when somebody reads anyway."""
         heapq.heappush(self._callbacks, (sequence, next(self._callback_numbers), callback))
@@ -255,8 +275,8 @@ class Session:
         if self._broken is not None:
             raise self._broken
         released = self._take_released()
-        if released and isinstance(message, Execute):
-            message.released, released = released[0].buffers, []
+        if released and isinstance(message, Execute) and not released[0].buffers:
+            message.released, released = released[0].columns, []
         if _is_much(message):
             self._sends_much = True
             self._wake_collector.set()
@@ -275,8 +295,9 @@ class Session:
 
     def _take_released(self) -> list[Release]:
         """All that is released so far, with ``_order`` held; other threads may release more meanwhile."""
-        released = [self._released.popleft() for _ in range(len(self._released))]
-        return [Release(released)] if released else []
+        columns = [self._released.popleft() for _ in range(len(self._released))]
+        buffers = [self._released_buffers.popleft() for _ in range(len(self._released_buffers))]
+        return [Release(columns, buffers)] if columns or buffers else []
 
     def _ask(self, make: Callable[[int], Message]) -> Answer:
         request = next(self._requests)
@@ -361,6 +382,9 @@ class Session:
                 while len(self._failures) > _FAILURES_KEPT:
                     del self._failures[next(iter(self._failures))]
                 self.done = through
+                while self._in_flight and self._in_flight[0].sequence <= through:
+                    column = self._in_flight.popleft()
+                    column.settle(self.error(column.sequence) if self._failures else None)
                 self._callback_threads.forget(through)
             case Fetched(sequence=sequence, data=data):
                 self._land(self._landings.pop(sequence), data)
@@ -427,7 +451,7 @@ class Session:
         self._call_back()
 
     def _send_released(self) -> None:
-        if not self._released or self._closed:
+        if not (self._released or self._released_buffers) or self._closed:
             return
         with self._order:
             try:

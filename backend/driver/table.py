@@ -9,7 +9,7 @@ from typing import Any
 
 from backend.driver import abi, buffers, client, devices, errors, events, executables, launches, layouts, streams
 from backend.driver.errors import error_handle
-from backend.driver.native import DESTROY, NOTHING, TELLERS
+from backend.driver.native import CODE, DESTROY, NOTHING, TELLERS, set_python
 from backend.driver.slots import IMPLEMENTATIONS, Implementation
 from backend.driver.structs import ARGUMENTS, Api, Function, LayoutsExtension, address_of
 from backend.errors import Internal, TpuError, Unimplemented
@@ -71,6 +71,9 @@ def _address(name: str) -> int:
     function = Function(_guarded(name, IMPLEMENTATIONS.get(name) or _missing(name)))
     _kept.append(function)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(function))
+    if name in CODE:
+        set_python(name, address_of(function))
+        return CODE[name]
     return address_of(function)
 
 

@@ -3,7 +3,8 @@
 Every operation that the launch queue executes carries ``sequence``, numbered by the client from 1 without gaps; the
 runtime answers with ``Done(through)``, the last sequence number that has been executed. So an asynchronous operation
 needs no reply of its own. Questions carry ``request`` and are answered by a reply with the same number.
-Buffers and executables are named by numbers that the client chooses.
+Buffers and executables are named by numbers that the client chooses. Buffers come in columns, an array's buffers on its
+cores: a launch makes a column for each result, everything else makes columns of one buffer.
 
 A launch whose program calls back into the script is a conversation while it runs: Host messages with the launch's
 sequence number. ``channel`` names a send or recv of the program, ``core`` the position of the core in the program.
@@ -15,7 +16,10 @@ from typing import Any, Literal
 
 import msgspec
 
-VERSION = 2
+VERSION = 3
+
+POSITIONS = 1 << 20
+"""A buffer's number is that of its column times this, plus its position in the column."""
 
 Memory = Literal["device", "pinned_host", "unpinned_host"]
 
@@ -61,15 +65,16 @@ class Compile(Message):
 
 
 class Execute(Message):
-    """Run a program. ``inputs`` holds its arguments core after core; results get the numbers from ``outputs`` on.
+    """Run a program. An input is a column, or the numbers of its buffers core by core; results get columns from
+    ``outputs`` on.
 
     ``cores`` replaces the program's device assignment unless it is empty; ``keep`` are parameters not to donate;
-    ``released`` are buffers that the client no longer refers to, as Release tells them.
+    ``released`` are columns that the client no longer refers to, as Release tells them.
     """
 
     sequence: int
     executable: int
-    inputs: list[int]
+    inputs: list[int | list[int]]
     outputs: int
     cores: list[int]
     keep: list[int]
@@ -116,10 +121,18 @@ class Copy(Message):
     memory: Memory
 
 
-class Release(Message):
-    """The client no longer refers to these buffers."""
+class Assemble(Message):
+    """Buffers, each alone in its column, become one: ``column``."""
 
     buffers: list[int]
+    column: int
+
+
+class Release(Message):
+    """The client no longer refers to these columns, nor to these single buffers of others."""
+
+    columns: list[int]
+    buffers: list[int] = []
 
 
 class Unload(Message):
@@ -166,7 +179,21 @@ class HostError(Message):
 
 
 HostReply = HostAnswer | HostReached | HostError
-Request = Hello | Compile | Execute | Stage | Put | Fetch | Copy | Release | Unload | MemoryStats | Status | HostReply
+Request = (
+    Hello
+    | Compile
+    | Execute
+    | Stage
+    | Put
+    | Fetch
+    | Copy
+    | Assemble
+    | Release
+    | Unload
+    | MemoryStats
+    | Status
+    | HostReply
+)
 
 
 class Core(Message):

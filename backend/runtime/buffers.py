@@ -1,7 +1,8 @@
-"""Which memory does a buffer name? Handles of the client, and the storages behind them.
+"""Which memory does a buffer name? Columns of the client, and the storages behind them.
 
-A sharded array that one launch makes is one storage with a handle for each core, and goes into the next launch as it
-is. Loose handles are assembled once, and from then on share the assembled storage.
+A column is an array's buffers on the cores that it lies on: what one launch makes for one result, or one buffer alone.
+It is one storage, and goes into the next launch as it is, whatever the number of cores. Buffers of several columns are
+assembled once, and from then on share the assembled storage; the client may make them one column (Assemble).
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ import numpy as np
 
 from backend.compiler.program import TensorType
 from backend.errors import InvalidArgument, TpuError
-from backend.runtime.hbm import CoreHbm
+from backend.link.messages import POSITIONS
+from backend.runtime.hbm import Cores, Hbm
 from backend.tensorcore.value import Value
 
 _COMPARED_BYTES = 1 << 20
+_WHOLE = slice(None)
 
 
 class Storage:
-    """The memory of one value. It goes to ``recycle`` once no handle and no launch refers to it any more.
+    """The memory of one value. It goes to ``recycle`` once no column and no launch refers to it any more.
 
     ``base`` is the storage whose memory this one is a view of.
     """
@@ -43,30 +46,36 @@ class Storage:
         return self.value.array if self.value.uniform else self.value.array[position]
 
 
-class Handle:
-    """One core's buffer: a position in a storage, or the error that stands in its place.
+class Column:
+    """``count`` buffers of one ``kind``: the positions of a storage from ``first`` on, or the error in their place.
 
-    ``hbm`` is None for buffers in host memory, which take no HBM.
+    ``hbm`` is None for buffers in host memory, which take no HBM; else each takes ``hbm_bytes`` on its core.
     """
 
-    __slots__ = ("error", "hbm", "hbm_bytes", "kind", "position", "storage")
+    __slots__ = ("count", "error", "first", "gone", "hbm", "hbm_bytes", "kind", "storage", "where")
 
     def __init__(
         self,
         kind: TensorType,
         storage: Storage | None,
-        position: int = 0,
+        count: int = 1,
+        first: int = 0,
         *,
-        hbm: CoreHbm | None = None,
+        hbm: Hbm | None = None,
+        where: Cores = _WHOLE,
         hbm_bytes: int = 0,
         error: TpuError | None = None,
     ) -> None:
         self.kind = kind
         self.storage = storage
-        self.position = position
+        self.count = count
+        self.first = first
         self.hbm = hbm
+        self.where = where
         self.hbm_bytes = hbm_bytes
         self.error = error
+        self.gone: set[int] | None = None
+        """Positions that were released alone."""
 
     def contents(self) -> Storage:
         """The storage. Raises the error of the operation that should have made it."""
@@ -74,70 +83,144 @@ class Handle:
             raise self.error or InvalidArgument("the buffer holds nothing")
         return self.storage
 
-    def part(self) -> np.ndarray[Any, Any]:
-        return self.contents().part(self.position)
+    def part(self, position: int) -> np.ndarray[Any, Any]:
+        return self.contents().part(self.first + position)
+
+    def free(self) -> None:
+        """Give back the HBM of all positions that still have some."""
+        if self.hbm is None:
+            return
+        self.hbm.free(self.where, self.hbm_bytes)
+        if self.gone:
+            self.hbm.free(self._cores(self.gone), -self.hbm_bytes)
+
+    def free_part(self, position: int) -> None:
+        """Give back the HBM of one position."""
+        self.gone = self.gone or set()
+        if position not in self.gone:
+            self.gone.add(position)
+            if self.hbm is not None:
+                self.hbm.free(self._cores({position}), self.hbm_bytes)
+
+    def _cores(self, positions: set[int]) -> Cores:
+        assert self.hbm is not None  # noqa: S101
+        return np.arange(len(self.hbm))[self.where][sorted(positions)]
+
+
+Part = tuple[Column, int]
+"""A column and a position in it: one buffer."""
+Argument = Column | list[Part]
+"""A parameter's buffers in core order: a column, or buffers of several."""
 
 
 class BufferTable:
-    """A client's buffers by number."""
+    """A client's buffers. A buffer's number is that of its column times POSITIONS, plus its position there."""
 
     def __init__(self) -> None:
-        self._handles: dict[int, Handle] = {}
+        self._columns: dict[int, Column] = {}
 
     def __len__(self) -> int:
-        return len(self._handles)
+        return len(self._columns)
 
-    def __getitem__(self, number: int) -> Handle:
-        """Raises InvalidArgument for a number that names no buffer."""
-        try:
-            return self._handles[number]
-        except KeyError:
-            raise InvalidArgument(f"buffer {number} was deleted or donated, or never made") from None
+    def __getitem__(self, number: int) -> Part:
+        """The buffer with a number. Raises InvalidArgument if there is none."""
+        column = self._columns.get(number // POSITIONS)
+        position = number % POSITIONS
+        if column is None or position >= column.count or (column.gone and position in column.gone):
+            raise InvalidArgument(f"buffer {number} was deleted or donated, or never made")
+        return column, position
 
-    def add(self, number: int, handle: Handle) -> None:
-        """Name a buffer; one that had its number before is freed."""
+    def add(self, number: int, column: Column) -> None:
+        """Name a column; one that had its number before is freed."""
         self.release((number,))
-        self._handles[number] = handle
+        self._columns[number] = column
 
-    def arguments(self, numbers: Sequence[int], num_cores: int) -> list[list[Handle]]:
-        """The handles of each parameter in core order, from ``numbers`` that run core after core."""
-        handles = [self[number] for number in numbers]
-        count = len(handles) // num_cores
-        return [handles[parameter::count] for parameter in range(count)]
+    def argument(self, named: int | list[int]) -> Argument:
+        """What a launch names as one of its arguments: a column, or buffers one by one. Raises InvalidArgument."""
+        if isinstance(named, list):
+            return [self[number] for number in named]
+        column = self._columns.get(named)
+        if column is None or column.gone:
+            raise InvalidArgument(f"array {named} was deleted or donated, or never made")
+        return column
 
-    def release(self, numbers: Sequence[int]) -> None:
-        """Forget buffers; a number that is not there any more is passed over."""
+    def assemble(self, numbers: Sequence[int], number: int) -> None:
+        """Make buffers that are columns of their own one column, on the cores that they lie on. Raises TpuError."""
+        parts = [self[number] for number in numbers]
+        if any(column.count != 1 or column.hbm is None for column, _ in parts):
+            raise InvalidArgument("only buffers that are alone in their columns can become one")
+        value = gather(parts)
+        first = parts[0][0]
+        assert first.hbm is not None  # noqa: S101
+        cores = [int(np.arange(len(first.hbm))[column.where][0]) for column, _ in parts]
+        column = Column(
+            first.kind,
+            Storage(value, base=first.storage),
+            len(parts),
+            hbm=first.hbm,
+            where=first.hbm.cores(cores),
+            hbm_bytes=first.hbm_bytes,
+        )
+        for each in numbers:
+            del self._columns[each // POSITIONS]
+        self._columns[number] = column
+
+    def release(self, columns: Sequence[int]) -> None:
+        """Forget columns; a number that is not there any more is passed over."""
+        for number in columns:
+            column = self._columns.pop(number, None)
+            if column is not None:
+                column.free()
+
+    def release_parts(self, numbers: Sequence[int]) -> None:
+        """Forget single buffers; what is not there any more is passed over."""
         for number in numbers:
-            handle = self._handles.pop(number, None)
-            if handle is not None and handle.hbm is not None:
-                handle.hbm.free(handle.hbm_bytes)
+            column = self._columns.get(number // POSITIONS)
+            if column is not None and number % POSITIONS < column.count:
+                column.free_part(number % POSITIONS)
+                if column.gone is not None and len(column.gone) == column.count:
+                    self.release((number // POSITIONS,))
 
     def clear(self) -> None:
-        self.release(list(self._handles))
+        self.release(list(self._columns))
 
 
-def gather(handles: Sequence[Handle]) -> Value:
-    """The value that the handles of all cores make up, in core order. Raises the error of a poisoned handle."""
-    first = handles[0].contents()
-    if len(handles) == 1:
-        return first.value if first.value.uniform else Value(first.part(handles[0].position), True)
-    if _is_whole(first, handles):
+def parts_of(argument: Argument) -> list[Part]:
+    """The buffers of an argument one by one."""
+    return argument if isinstance(argument, list) else [(argument, position) for position in range(argument.count)]
+
+
+def gather(argument: Argument) -> Value:
+    """The value that an argument's buffers make up, in core order. Raises the error of a poisoned buffer."""
+    if isinstance(argument, Column):
+        storage, value = argument.contents(), argument.contents().value
+        if value.uniform or (argument.count > 1 and argument.count == len(value.array)):
+            return value
+        if argument.count == 1:
+            return Value(storage.part(argument.first), True)
+        return Value(value.array[argument.first : argument.first + argument.count], False)
+    if len(argument) == 1:
+        column, position = argument[0]
+        return Value(column.part(position), True)
+    first = argument[0][0].contents()
+    if _is_whole(first, argument):
         return first.value
-    parts = [handle.part() for handle in handles]
+    parts = [column.part(position) for column, position in argument]
     uniform = all(_same_bits(parts[0], part) for part in parts[1:])
     storage = Storage(Value(parts[0], True), base=first) if uniform else Storage(Value(np.stack(parts), False))
-    for position, handle in enumerate(handles):
-        handle.storage, handle.position = storage, position
+    for position, (column, _) in enumerate(argument):
+        if column.count == 1:
+            column.storage, column.first = storage, position
     return storage.value
 
 
-def _is_whole(storage: Storage, handles: Sequence[Handle]) -> bool:
-    if any(handle.storage is not storage for handle in handles):
+def _is_whole(storage: Storage, parts: Sequence[Part]) -> bool:
+    if any(column.storage is not storage for column, _ in parts):
         return False
     if storage.value.uniform:
         return True
-    return len(handles) == len(storage.value.array) and all(
-        handle.position == position for position, handle in enumerate(handles)
+    return len(parts) == len(storage.value.array) and all(
+        column.first + place == position for position, (column, place) in enumerate(parts)
     )
 
 

@@ -22,6 +22,7 @@ from backend.link.framing import (
 )
 from backend.link.messages import (
     VERSION,
+    Assemble,
     Compile,
     Compiled,
     Copy,
@@ -173,7 +174,7 @@ class Connection:
 
     def _handle(self, message: Request, session: Session, uploads: Uploads) -> None:
         match message:
-            case Execute() | Release() | Fetch() | Copy() | Unload() | MemoryStats():
+            case Execute() | Assemble() | Release() | Fetch() | Copy() | Unload() | MemoryStats():
                 self._slice.launch_queue.submit(session, message, self._outbox)
             case Stage():
                 uploads.stage(message)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from backend.compiler.program import Program
+from backend.compiler.program import Program, TensorType
 from backend.errors import InvalidArgument
 from backend.link.messages import Execute
-from backend.runtime.buffers import Handle
-from backend.runtime.hbm import CoreHbm
+from backend.runtime.buffers import Argument, Column
+from backend.runtime.hbm import Hbm
 from backend.runtime.machine import Loaded, Machine
 
 _SHORT_SECONDS = 0.0005
@@ -17,7 +17,7 @@ _SHORT_SECONDS = 0.0005
 class Executable:
     """A program in the engine. ``host_seconds`` is how long its last run took."""
 
-    def __init__(self, program: Program, loaded: Loaded, machine: Machine, hbm: Sequence[CoreHbm]) -> None:
+    def __init__(self, program: Program, loaded: Loaded, machine: Machine, hbm: Hbm) -> None:
         self.name = program.name
         self.loaded = loaded
         self.reaches_host = program.reaches_host
@@ -29,7 +29,8 @@ class Executable:
             for kind, host in zip(program.results, on_host, strict=True)
         ]
         """Type and HBM bytes of each result on one core; None for one in the host's memory."""
-        self.cores = [hbm[core] for core in program.device_ids]
+        self.num_cores = len(program.device_ids)
+        self.cores = hbm.cores(program.device_ids)
         self.result_purpose = f"a result of {program.name}"
         self.launch_purpose = f"the results and temporaries of {program.name}"
         self._donated = frozenset(program.donated)
@@ -41,27 +42,40 @@ class Executable:
         """Whether a launch is sure to be done in a moment."""
         return self.host_seconds < _SHORT_SECONDS and not self.reaches_host
 
-    def check_call(self, operation: Execute, cores: Sequence[CoreHbm]) -> None:
+    def check_call(self, operation: Execute) -> None:
         """Raises InvalidArgument unless the numbers of cores and arguments are right."""
-        if len(cores) != len(self.cores) or len(operation.inputs) != len(cores) * len(self.parameters):
+        num_cores = len(operation.cores) or self.num_cores
+        if num_cores != self.num_cores or len(operation.inputs) != len(self.parameters):
             raise InvalidArgument(
-                f"{self.name} takes {len(self.parameters)} arguments on {len(self.cores)} cores, "
-                f"but got {len(operation.inputs)} buffers for {len(cores)} cores"
+                f"{self.name} takes {len(self.parameters)} arguments on {self.num_cores} cores, "
+                f"but got {len(operation.inputs)} for {num_cores} cores"
             )
 
-    def check_types(self, columns: Sequence[Sequence[Handle]]) -> None:
-        """Raises InvalidArgument for an argument of the wrong type, or the error that stands in its place."""
-        for index, (kind, column) in enumerate(zip(self.parameters, columns, strict=True)):
-            for handle in column:
-                if handle.kind is kind:
-                    continue
-                if handle.kind != kind:
-                    handle.contents()
-                    raise InvalidArgument(
-                        f"argument {index} of {self.name} must be {kind.dtype}{list(kind.shape)}, "
-                        f"but is {handle.kind.dtype}{list(handle.kind.shape)}"
-                    )
-                handle.kind = kind
+    def check_arguments(self, arguments: Sequence[Argument]) -> None:
+        """Raises InvalidArgument for an argument of the wrong type or size, or the error that stands in its place."""
+        for index, (kind, argument) in enumerate(zip(self.parameters, arguments, strict=True)):
+            if isinstance(argument, Column):
+                count = argument.count
+                self._check_type(index, kind, argument)
+            else:
+                count = len(argument)
+                for column, _ in argument:
+                    self._check_type(index, kind, column)
+            if count != self.num_cores:
+                raise InvalidArgument(
+                    f"argument {index} of {self.name} must lie on {self.num_cores} cores, but is on {count}"
+                )
+
+    def _check_type(self, index: int, kind: TensorType, column: Column) -> None:
+        if column.kind is kind:
+            return
+        if column.kind != kind:
+            column.contents()
+            raise InvalidArgument(
+                f"argument {index} of {self.name} must be {kind.dtype}{list(kind.shape)}, "
+                f"but is {column.kind.dtype}{list(column.kind.shape)}"
+            )
+        column.kind = kind
 
     def donated(self, operation: Execute) -> Collection[int]:
         """The parameters whose buffers are dead after this launch."""

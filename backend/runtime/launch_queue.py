@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from backend.errors import Internal, ResourceExhausted, TpuError
-from backend.link.messages import Failed, MemoryStats, Release, Unload
+from backend.link.messages import Assemble, Failed, MemoryStats, Release, Unload
 from backend.runtime.outbox import Outbox
 from backend.runtime.session import Operation, Session
 
@@ -111,7 +111,7 @@ def _do(entry: _Entry) -> None:
         if reply is not None:
             outbox.send(reply)
     match operation:
-        case Release() | Unload():
+        case Assemble() | Release() | Unload():
             return
         case MemoryStats():
             if failure is not None:

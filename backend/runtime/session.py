@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,17 +11,31 @@ import numpy as np
 from backend.compiler.program import Program, TensorType
 from backend.errors import InvalidArgument, TpuError
 from backend.link.arena import Arena
-from backend.link.messages import Copy, CoreMemory, Execute, Fetch, Fetched, MemoryStats, Put, Release, Reply, Unload
-from backend.runtime.buffers import BufferTable, Handle, Storage, gather
+from backend.link.messages import (
+    POSITIONS,
+    Assemble,
+    Copy,
+    CoreMemory,
+    Execute,
+    Fetch,
+    Fetched,
+    MemoryStats,
+    Put,
+    Release,
+    Reply,
+    Unload,
+)
+from backend.runtime.buffers import BufferTable, Column, Storage, gather, parts_of
 from backend.runtime.executable import Executable
-from backend.runtime.hbm import CoreHbm, holding
+from backend.runtime.hbm import Cores, Hbm
 from backend.runtime.host_calls import HostCalls
 from backend.runtime.machine import Machine
 from backend.runtime.telemetry import LaunchCounters
 from backend.runtime.uploads import Upload
 from backend.tensorcore.value import Launch, Value
 
-Operation = Execute | Upload | Fetch | Copy | Release | Unload | MemoryStats
+Operation = Execute | Upload | Fetch | Copy | Assemble | Release | Unload | MemoryStats
+_UNKNOWN = TensorType((), np.dtype("uint8"))
 
 
 class Session:
@@ -34,7 +48,7 @@ class Session:
         self,
         job: str,
         machine: Machine,
-        hbm: Sequence[CoreHbm],
+        hbm: Hbm,
         counters: LaunchCounters,
         arena: Arena | None,
         host_calls: HostCalls,
@@ -53,6 +67,7 @@ class Session:
             Upload: self._define,
             Fetch: self._fetch,
             Copy: self._copy,
+            Assemble: self._assemble,
             Release: self._release,
             Unload: self._unload,
             MemoryStats: self._memory_stats,
@@ -80,45 +95,49 @@ class Session:
                 executable = self._executables.get(operation.executable)
                 if executable is None:
                     return
-                kinds = [kind for kind, _ in executable.results]
-                numbers = range(operation.outputs, operation.outputs + len(kinds) * len(executable.cores))
-                for position, number in enumerate(numbers):
-                    self._buffers.add(number, Handle(kinds[position % len(kinds)], None, error=error))
+                for number, (kind, _) in enumerate(executable.results, operation.outputs):
+                    self._buffers.add(number, Column(kind, None, executable.num_cores, error=error))
             case Upload(put=put):
-                self._buffers.add(put.buffer, Handle(TensorType((), np.dtype("uint8")), None, error=error))
+                self._buffers.add(put.buffer // POSITIONS, Column(_UNKNOWN, None, error=error))
             case Copy():
-                self._buffers.add(operation.buffer, Handle(TensorType((), np.dtype("uint8")), None, error=error))
+                self._buffers.add(operation.buffer // POSITIONS, Column(_UNKNOWN, None, error=error))
 
     def end(self) -> None:
         """Free all that the client owned."""
         self._buffers.clear()
         self._executables.clear()
 
-    def _core(self, core: int) -> CoreHbm:
-        if not 0 <= core < len(self._hbm):
-            raise InvalidArgument(f"core {core} is not one of this slice's {len(self._hbm)}")
-        return self._hbm[core]
+    def _cores(self, cores: Sequence[int]) -> Cores:
+        for core in cores:
+            if not 0 <= core < len(self._hbm):
+                raise InvalidArgument(f"core {core} is not one of this slice's {len(self._hbm)}")
+        return self._hbm.cores(cores)
 
     def _execute(self, operation: Execute) -> None:
         self._buffers.release(operation.released)
         executable = self._executables.get(operation.executable)
         if executable is None:
             raise InvalidArgument(f"executable {operation.executable} is not loaded")
-        cores = [self._core(core) for core in operation.cores] if operation.cores else executable.cores
-        executable.check_call(operation, cores)
-        columns = self._buffers.arguments(operation.inputs, len(cores))
-        executable.check_types(columns)
-        arguments = [gather(column) for column in columns]
+        cores = self._cores(operation.cores) if operation.cores else executable.cores
+        executable.check_call(operation)
+        arguments = [self._buffers.argument(named) for named in operation.inputs]
+        executable.check_arguments(arguments)
+        values = [gather(argument) for argument in arguments]
         donated = executable.donated(operation)
-        donated_bytes = sum(columns[parameter][0].hbm_bytes for parameter in donated)
+        donated_bytes = sum(parts_of(arguments[parameter])[0][0].hbm_bytes for parameter in donated)
         needed_bytes = executable.needed_bytes(donated_bytes)
-        for core in cores:
-            core.require(needed_bytes, executable.launch_purpose)
-        if donated:
-            self._buffers.release(_every(operation.inputs, len(columns), donated))
-        with holding(cores, donated_bytes + needed_bytes):
-            launch = self._run(executable, arguments, operation.sequence)
+        self._hbm.require(cores, needed_bytes, executable.launch_purpose)
+        for parameter in donated:
+            self._release_argument(operation.inputs[parameter])
+        with self._hbm.holding(cores, donated_bytes + needed_bytes):
+            launch = self._run(executable, values, operation.sequence)
         self._add_results(executable, launch, cores, operation.outputs)
+
+    def _release_argument(self, named: int | list[int]) -> None:
+        if isinstance(named, list):
+            self._buffers.release_parts(named)
+        else:
+            self._buffers.release((named,))
 
     def _run(self, executable: Executable, arguments: Sequence[Value], sequence: int) -> Launch:
         started = time.perf_counter()
@@ -134,18 +153,17 @@ class Session:
         self._counters.record(self.job, launch.device_seconds, launch.mxu_seconds, executable.host_seconds)
         return launch
 
-    def _add_results(self, executable: Executable, launch: Launch, cores: Sequence[CoreHbm], number: int) -> None:
-        recycle, purpose = self._machine.recycle, executable.result_purpose
-        storages = [Storage(value, recycle) for value in launch.results]
-        for position, core in enumerate(cores):
-            for storage, (kind, size) in zip(storages, executable.results, strict=True):
-                if size is None:
-                    handle = Handle(kind, storage, position)
-                else:
-                    core.allocate(size, purpose)
-                    handle = Handle(kind, storage, position, hbm=core, hbm_bytes=size)
-                self._buffers.add(number, handle)
-                number += 1
+    def _add_results(self, executable: Executable, launch: Launch, cores: Cores, first: int) -> None:
+        recycle, purpose, count = self._machine.recycle, executable.result_purpose, executable.num_cores
+        results = zip(launch.results, executable.results, strict=True)
+        for number, (value, (kind, size)) in enumerate(results, first):
+            storage = Storage(value, recycle)
+            if size is None:
+                column = Column(kind, storage, count)
+            else:
+                self._hbm.allocate(cores, size, purpose)
+                column = Column(kind, storage, count, hbm=self._hbm, where=cores, hbm_bytes=size)
+            self._buffers.add(number, column)
 
     def _define(self, upload: Upload) -> None:
         put = upload.put
@@ -155,20 +173,21 @@ class Session:
         self._add(put, kind, Storage(Value(upload.array, True), self._machine.recycle), 0)
 
     def _copy(self, operation: Copy) -> None:
-        source = self._buffers[operation.source]
-        self._add(operation, source.kind, source.contents(), source.position)
+        source, position = self._buffers[operation.source]
+        self._add(operation, source.kind, source.contents(), source.first + position)
 
     def _add(self, operation: Put | Copy, kind: TensorType, storage: Storage, position: int) -> None:
-        hbm = self._core(operation.core)
+        cores = self._cores((operation.core,))
+        column = Column(kind, storage, first=position)
         if operation.memory == "device":
             size = self._machine.padded_bytes(kind)
-            hbm.allocate(size, f"a {kind.dtype}{list(kind.shape)} buffer")
-            self._buffers.add(operation.buffer, Handle(kind, storage, position, hbm=hbm, hbm_bytes=size))
-        else:
-            self._buffers.add(operation.buffer, Handle(kind, storage, position))
+            self._hbm.allocate(cores, size, f"a {kind.dtype}{list(kind.shape)} buffer")
+            column.hbm, column.where, column.hbm_bytes = self._hbm, cores, size
+        self._buffers.add(operation.buffer // POSITIONS, column)
 
     def _fetch(self, operation: Fetch) -> Fetched:
-        part = np.ascontiguousarray(self._buffers[operation.buffer].part())
+        column, position = self._buffers[operation.buffer]
+        part = np.ascontiguousarray(column.part(position))
         data = part.reshape(-1).view(np.uint8)
         end = operation.offset + operation.size
         if not 0 <= operation.offset <= end <= len(data):
@@ -182,19 +201,19 @@ class Session:
             np.copyto(np.frombuffer(self._arena.view(operation.region), np.uint8)[: len(piece)], piece)
         return Fetched(operation.sequence, b"")
 
+    def _assemble(self, operation: Assemble) -> None:
+        self._buffers.assemble(operation.buffers, operation.column)
+
     def _release(self, operation: Release) -> None:
-        self._buffers.release(operation.buffers)
+        self._buffers.release(operation.columns)
+        self._buffers.release_parts(operation.buffers)
 
     def _unload(self, operation: Unload) -> None:
         self._executables.pop(operation.executable, None)
 
     def _memory_stats(self, operation: MemoryStats) -> CoreMemory:
-        hbm = self._core(operation.core)
-        return CoreMemory(
-            operation.request, hbm.bytes_in_use, hbm.peak_bytes, hbm.limit_bytes, hbm.allocations, hbm.largest_bytes
-        )
-
-
-def _every(numbers: Sequence[int], count: int, chosen: Collection[int]) -> list[int]:
-    """Of rows of ``count`` numbers, those in the ``chosen`` columns."""
-    return [number for index, number in enumerate(numbers) if index % count in chosen] if chosen else []
+        self._cores((operation.core,))
+        hbm, core = self._hbm, operation.core
+        figures = (hbm.in_use, hbm.peak, hbm.allocations, hbm.largest)
+        in_use, peak, allocations, largest = (int(figure[core]) for figure in figures)
+        return CoreMemory(operation.request, in_use, peak, hbm.limit_bytes, allocations, largest)

@@ -8,7 +8,7 @@ from typing import Any
 
 from backend.hardware import accelerator_type, core_locations
 from backend.link.messages import VERSION, Core, Welcome
-from backend.runtime.hbm import CoreHbm
+from backend.runtime.hbm import Hbm
 from backend.runtime.launch_queue import LaunchQueue
 from backend.runtime.machine import EmulatedMachine, Machine
 from backend.runtime.occupancy import Occupancy
@@ -25,7 +25,7 @@ class Slice:
         self.type = kind
         self.machine = machine or EmulatedMachine(kind.generation)
         self.hbm_bytes = kind.generation.hbm_available_bytes
-        self.hbm = [CoreHbm(place.id, self.hbm_bytes, place.hbm_name) for place in core_locations(kind)]
+        self.hbm = Hbm([place.hbm_name for place in core_locations(kind)], self.hbm_bytes)
         self.counters = LaunchCounters()
         self.occupancy = Occupancy()
         self.launch_queue = LaunchQueue()
@@ -48,13 +48,10 @@ class Slice:
             "pid": os.getpid(),
             "uptimeSeconds": time.monotonic() - self._started,
             "cores": [
-                {
-                    "id": core.core,
-                    "hbmBytesInUse": core.bytes_in_use,
-                    "hbmBytesLimit": core.limit_bytes,
-                    "hbmBytesPeak": core.peak_bytes,
-                }
-                for core in self.hbm
+                {"id": core, "hbmBytesInUse": in_use, "hbmBytesLimit": self.hbm.limit_bytes, "hbmBytesPeak": peak}
+                for core, (in_use, peak) in enumerate(
+                    zip(self.hbm.in_use.tolist(), self.hbm.peak.tolist(), strict=True)
+                )
             ],
             "client": {"pid": holder.pid, "job": holder.job} if holder else None,
             **self.counters.values(),

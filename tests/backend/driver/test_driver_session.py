@@ -110,7 +110,7 @@ def test_no_release_is_lost_while_others_release_and_submit(link: Link, session:
     while any(thread.is_alive() for thread in releasing):
         link.replies = [Done(session.submit(copy), [])]
     session.submit(copy)
-    assert sum(len(message.buffers) for message in link.sent if isinstance(message, Release)) == 60_000
+    assert sum(len(message.columns) for message in link.sent if isinstance(message, Release)) == 60_000
 
 
 def test_old_failures_are_forgotten_and_the_latest_known(link: Link, session: Session) -> None:

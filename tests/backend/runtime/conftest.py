@@ -16,7 +16,7 @@ import pytest
 from backend.compiler.program import Computation, Cost, MemoryStats, Program, TensorType
 from backend.errors import InvalidArgument
 from backend.link.client import Connection
-from backend.link.messages import Compile, Done, Execute, Failure, Fetch, Fetched, Message, Put, Reply
+from backend.link.messages import POSITIONS, Compile, Done, Execute, Failure, Fetch, Fetched, Message, Put, Reply
 from backend.link.messages import MemoryStats as AskMemory
 from backend.runtime.server import Server
 from backend.runtime.slice import Slice
@@ -99,7 +99,7 @@ class LoadedRecipe:
 
 
 class Driver:
-    """A driver client as small as can be."""
+    """A driver client as small as can be. Numbers are those of columns."""
 
     def __init__(self, address: str, job: str = "test", token: str = "") -> None:
         self.link = Connection(address, "driver", job, token, timeout=5.0)
@@ -116,24 +116,28 @@ class Driver:
 
     def put(self, number: int, array: np.ndarray[Any, Any], core: int = 0) -> int:
         name, shape, data = array.dtype.name, list(array.shape), array.tobytes()
-        return self.submit(lambda sequence: Put(sequence, number, core, "device", name, shape, data))
+        buffer = number * POSITIONS
+        return self.submit(lambda sequence: Put(sequence, buffer, core, "device", name, shape, data))
 
     def compile(self, executable: int, module: str) -> Reply:
         return self.ask(lambda request: Compile(request, executable, module.encode(), b""))
 
-    def execute(self, executable: int, inputs: list[int], outputs: int, keep: Sequence[int] = ()) -> int:
-        return self.submit(lambda sequence: Execute(sequence, executable, inputs, outputs, [], list(keep)))
+    def execute(self, executable: int, inputs: list[int | list[int]], outputs: int, keep: Sequence[int] = ()) -> int:
+        """An input is a column, or the columns of single buffers."""
+        named = [[each * POSITIONS for each in i] if isinstance(i, list) else i for i in inputs]
+        return self.submit(lambda sequence: Execute(sequence, executable, named, outputs, [], list(keep)))
 
-    def fetch(self, number: int, size: int) -> bytes:
+    def fetch(self, number: int, size: int, position: int = 0) -> bytes:
         """Raises KeyError of the failure's message if the buffer has an error."""
-        sequence = self.submit(lambda sequence: Fetch(sequence, number, 0, size, None))
+        buffer = number * POSITIONS + position
+        sequence = self.submit(lambda sequence: Fetch(sequence, buffer, 0, size, None))
         self.wait(sequence)
         if sequence in self.failures:
             raise KeyError(self.failures[sequence].message)
         return next(r.data for r in self.replies if isinstance(r, Fetched) and r.sequence == sequence)
 
-    def floats(self, number: int, count: int) -> list[float]:
-        return [float(x) for x in np.frombuffer(self.fetch(number, 4 * count), F4)]
+    def floats(self, number: int, count: int, position: int = 0) -> list[float]:
+        return [float(x) for x in np.frombuffer(self.fetch(number, 4 * count, position), F4)]
 
     def memory(self, core: int = 0) -> int:
         return int(self.ask(lambda request: AskMemory(request, core)).bytes_in_use)
@@ -179,7 +183,7 @@ class Running:
         return f"tcp://127.0.0.1:{self.port}"
 
     def hbm_in_use(self) -> int:
-        return sum(core.bytes_in_use for core in self.chips.hbm)
+        return int(self.chips.hbm.in_use.sum())
 
     def wait_until(self, reached: Callable[[], bool], timeout: float = 5.0) -> None:
         deadline = time.monotonic() + timeout

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from backend.link.arena import REGION_BYTES
-from backend.link.messages import Copy, Fetch, Put, Region, Release, Stage
+from backend.link.messages import POSITIONS, Copy, Fetch, Put, Region, Release, Stage
 
 ONES = np.ones(4, "float32")
 
@@ -69,9 +69,9 @@ def test_shards_of_one_launch_go_into_the_next_as_they_are(running, driver) -> N
     driver.compile(1, "add1 on 4")
     for core in range(4):
         driver.put(core + 1, np.full(4, core, "float32"), core)
-    driver.execute(1, [1, 2, 3, 4], 10)
-    driver.execute(1, [10, 11, 12, 13], 20)
-    assert [driver.floats(20 + core, 4)[0] for core in range(4)] == [2, 3, 4, 5]
+    driver.execute(1, [[1, 2, 3, 4]], 10)
+    driver.execute(1, [10], 20)
+    assert [driver.floats(20, 4, core)[0] for core in range(4)] == [2, 3, 4, 5]
     (first,), (second,) = running.machine.seen
     assert not first.uniform
     assert first.array.shape == (4, 4)
@@ -82,8 +82,8 @@ def test_loose_buffers_are_assembled_once(running, driver) -> None:
     driver.compile(1, "add1 on 4")
     for core in range(4):
         driver.put(core + 1, np.full(4, core, "float32"), core)
-    driver.execute(1, [1, 2, 3, 4], 10)
-    driver.wait(driver.execute(1, [1, 2, 3, 4], 20))
+    driver.execute(1, [[1, 2, 3, 4]], 10)
+    driver.wait(driver.execute(1, [[1, 2, 3, 4]], 20))
     (first,), (second,) = running.machine.seen
     assert first.array is second.array
 
@@ -92,7 +92,7 @@ def test_equal_buffers_become_one_uniform_value(running, driver) -> None:
     driver.compile(1, "add1 on 4")
     for core in range(4):
         driver.put(core + 1, ONES, core)
-    driver.wait(driver.execute(1, [1, 2, 3, 4], 10))
+    driver.wait(driver.execute(1, [[1, 2, 3, 4]], 10))
     assert running.machine.seen[0][0].uniform
 
 
@@ -101,7 +101,7 @@ def test_buffers_that_differ_in_a_bit_are_not_uniform(running, driver, one: floa
     driver.compile(1, "add1 on 4")
     for core in range(4):
         driver.put(core + 1, np.full(4, other if core == 3 else one, "float32"), core)
-    driver.wait(driver.execute(1, [1, 2, 3, 4], 10))
+    driver.wait(driver.execute(1, [[1, 2, 3, 4]], 10))
     assert not running.machine.seen[0][0].uniform
 
 
@@ -109,7 +109,7 @@ def test_memory_of_an_assembled_value_outlives_the_first_buffer(running, driver)
     driver.compile(1, "add1 on 4")
     for core in range(4):
         driver.put(core + 1, ONES, core)
-    driver.execute(1, [1, 2, 3, 4], 10)
+    driver.execute(1, [[1, 2, 3, 4]], 10)
     driver.link.send(Release([1, 2, 3]))
     driver.memory()
     assert all(value.array is not running.machine.seen[0][0].array for value in running.machine.recycled)
@@ -120,7 +120,7 @@ def test_memory_of_an_assembled_value_outlives_the_first_buffer(running, driver)
 
 def test_a_copy_on_another_core_outlives_its_source(driver) -> None:
     driver.put(1, ONES)
-    driver.submit(lambda sequence: Copy(sequence, 1, 2, 5, "device"))
+    driver.submit(lambda sequence: Copy(sequence, 1 * POSITIONS, 2 * POSITIONS, 5, "device"))
     driver.link.send(Release([1]))
     assert driver.floats(2, 4) == [1, 1, 1, 1]
     assert (driver.memory(0), driver.memory(5)) == (0, 16)
@@ -128,16 +128,16 @@ def test_a_copy_on_another_core_outlives_its_source(driver) -> None:
 
 def test_a_copy_in_host_memory_takes_no_hbm(driver) -> None:
     driver.put(1, ONES)
-    driver.submit(lambda sequence: Copy(sequence, 1, 2, 5, "pinned_host"))
+    driver.submit(lambda sequence: Copy(sequence, 1 * POSITIONS, 2 * POSITIONS, 5, "pinned_host"))
     assert driver.floats(2, 4) == [1, 1, 1, 1]
     assert driver.memory(5) == 0
 
 
 def test_data_may_come_in_parts(driver) -> None:
     data = np.arange(4, dtype="float32").tobytes()
-    driver.link.send(Stage(1, 16, data[:4]))
-    driver.link.send(Stage(1, 16, data[4:8]))
-    driver.submit(lambda sequence: Put(sequence, 1, 0, "device", "float32", [4], data[8:]))
+    driver.link.send(Stage(1 * POSITIONS, 16, data[:4]))
+    driver.link.send(Stage(1 * POSITIONS, 16, data[4:8]))
+    driver.submit(lambda sequence: Put(sequence, 1 * POSITIONS, 0, "device", "float32", [4], data[8:]))
     assert driver.floats(1, 4) == [0, 1, 2, 3]
 
 
@@ -145,8 +145,8 @@ def test_data_may_travel_through_the_arena_both_ways(connect) -> None:
     driver = connect()
     driver.link.arena.view(Region(REGION_BYTES, 16))[:] = np.arange(4, dtype="float32").tobytes()
     region = Region(REGION_BYTES, 16)
-    driver.submit(lambda sequence: Put(sequence, 1, 0, "device", "float32", [4], region))
-    driver.wait(driver.submit(lambda sequence: Fetch(sequence, 1, 4, 12, Region(0, 12))))
+    driver.submit(lambda sequence: Put(sequence, 1 * POSITIONS, 0, "device", "float32", [4], region))
+    driver.wait(driver.submit(lambda sequence: Fetch(sequence, 1 * POSITIONS, 4, 12, Region(0, 12))))
     assert np.frombuffer(driver.link.arena.view(Region(0, 12)), "float32").tolist() == [1, 2, 3]
 
 
@@ -161,7 +161,7 @@ def test_what_does_not_fit_hbm_is_refused_with_sizes(running, driver) -> None:
 
 
 def test_a_put_larger_than_hbm_fails_alone(driver) -> None:
-    driver.link.send(Stage(1, 17 << 30, b"1234"))
+    driver.link.send(Stage(1 * POSITIONS, 17 << 30, b"1234"))
     driver.put(2, ONES)
     assert driver.floats(2, 4) == [1, 1, 1, 1]
 
@@ -198,7 +198,7 @@ def test_an_argument_of_the_wrong_type_is_refused(driver) -> None:
 def test_wrong_numbers_of_arguments_cores_and_executables_are_refused(driver) -> None:
     driver.compile(1, "add1")
     driver.put(1, ONES)
-    assert "2 buffers" in driver.wait(driver.execute(1, [1, 1], 2)).message
+    assert "but got 2 for" in driver.wait(driver.execute(1, [1, 1], 2)).message
     assert "not loaded" in driver.wait(driver.execute(9, [1], 3)).message
     assert "core 99" in driver.wait(driver.put(4, ONES, core=99)).message
 

@@ -1,0 +1,239 @@
+"""What is an array's memory on the slice? A column: one buffer on each of its devices, made by one operation.
+
+C++ holds the buffers and their events one by one, by cells in a block of memory; machine code (native.py) counts them.
+Python sees a column once when it is made, once when it is ready and once when it is dead, whatever its length.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from backend.driver import handles, native
+from backend.driver.errors import error_handle
+from backend.errors import TpuError
+from backend.link.messages import POSITIONS
+
+if TYPE_CHECKING:
+    from backend.driver.session import Session
+
+NO_NUMBER = 0
+_BLOCK_WORDS = 1 << 14
+_WORD_BYTES = 8
+_Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+_Cell = ctypes.c_uint64 * native.CELL_WORDS
+
+_blocks: dict[int, list[int]] = defaultdict(list)
+"""Free blocks by the number of buffers in them."""
+
+
+class Column:
+    """``count`` buffers of one type, ready after the operation ``sequence``; ``handle`` is its header's.
+
+    ``number`` names it on the slice; NO_NUMBER is that of one that has events only.
+    """
+
+    __slots__ = (
+        "_blocks",
+        "_cell",
+        "_dims",
+        "count",
+        "dtype",
+        "handle",
+        "number",
+        "released",
+        "sequence",
+        "session",
+        "shape",
+    )
+
+    def __init__(
+        self,
+        session: Session,
+        number: int,
+        count: int,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        sequence: int,
+        state: int = native.PENDING,
+    ) -> None:
+        self.session = session
+        self.number = number
+        self.count = count
+        self.shape = shape
+        self.dtype = dtype
+        self.sequence = sequence
+        self.released = number == NO_NUMBER
+        self._dims: Any = None
+        self._blocks: list[tuple[int, int]] = []
+        in_flight = 0 if state == native.READY else 1
+        self.handle = handles.new(self, facts=(count + in_flight, state, 0, count))
+        self._cell = handles.words(self.handle)
+
+    @property
+    def state(self) -> int:
+        return self._cell[native.STATE]
+
+    @property
+    def dims(self) -> tuple[int, int]:
+        """Address and length of the dimensions."""
+        if self._dims is None:
+            self._dims = (ctypes.c_int64 * max(1, len(self.shape)))(*self.shape)
+        return ctypes.addressof(self._dims), len(self.shape)
+
+    def fill(self, places: int, rows: int, index: int) -> None:
+        """Make the buffers at ``places`` (device and memory of each) and put their handles at ``index`` of each row."""
+        native.fill(self._new_block(), self.count, self.handle, places, rows, index, 0)
+
+    def fill_events(self, places: int, row: int) -> None:
+        """Put the events of a column without buffers in a row."""
+        native.fill(self._new_block(), self.count, self.handle, places, row, 0, 1)
+
+    def adopt(self, cells: list[int]) -> None:
+        """Take over buffers that were columns of their own, with all their memory."""
+        for position, address in enumerate(cells):
+            buffer, event = _Cell.from_address(address), _Cell.from_address(address + ctypes.sizeof(_Cell))
+            self._blocks += handles.discard(buffer[native.COLUMN])._blocks
+            buffer[native.COLUMN] = event[native.COLUMN] = self.handle
+            buffer[native.POSITION] = event[native.POSITION] = position
+
+    def is_idle(self) -> bool:
+        """Whether it is ready, and C++ holds nothing of it but its buffers."""
+        return self.state == native.READY and self._cell[native.HELD] == self.count
+
+    def member(self, address: int) -> Buffer | ColumnEvent:
+        """The buffer or event with a cell."""
+        cell = _Cell.from_address(address)
+        return ColumnEvent(self, address) if cell[0] == native.EVENT else Buffer(self, cell)
+
+    def watch(self, when: Callable[[int, Callable[[TpuError | None], None]], None]) -> None:
+        """Have those who wait for the column told: ``when`` takes a sequence number and a continuation."""
+        self._cell[native.STATE] = native.WATCHED
+        when(self.sequence, self.tell)
+
+    def settle(self, error: TpuError | None) -> None:
+        """The operation is over. What is watched is told elsewhere."""
+        if error is None:
+            native.settle(self.handle)
+        elif self.state == native.PENDING:
+            self.tell(error)
+
+    def tell(self, error: TpuError | None) -> None:
+        """The operation is over: call back those who wait."""
+        if error is None:
+            native.tell(self.handle)
+            return
+        waiter = native.close(self.handle, native.FAILED)
+        while waiter:
+            cell = _Cell.from_address(waiter)
+            waiter, callback, argument = cell[native.LINK], cell[native.CALLBACK], cell[native.ARGUMENT]
+            cell[native.CALLBACK] = 0
+            _Callback(callback)(error_handle(error), argument)
+        native.drop(self.handle)
+
+    def release(self) -> None:
+        """The slice may forget the column."""
+        if not self.released:
+            self.released = True
+            self.session.release(self.number)
+
+    def dropped(self) -> None:
+        for count, block in self._blocks:
+            _blocks[count].append(block)
+        self.release()
+
+    def _new_block(self) -> int:
+        free = _blocks[self.count]
+        if not free:
+            free += _allocate(self.count)
+        block = free.pop()
+        self._blocks.append((self.count, block))
+        return block
+
+
+class Buffer:
+    """One of a column's buffers, by its cell; made anew whenever Python has to do with it."""
+
+    __slots__ = ("_cell", "column")
+
+    def __init__(self, column: Column, cell: Any) -> None:
+        self.column = column
+        self._cell = cell
+
+    @property
+    def number(self) -> int:
+        """Its name on the slice."""
+        number: int = self.column.number * POSITIONS + self._cell[native.POSITION]
+        return number
+
+    @property
+    def memory(self) -> Any:
+        return handles.resolve(self._cell[native.MEMORY])
+
+    @property
+    def deleted(self) -> bool:
+        return bool(self._cell[native.DELETED])
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.column.shape, dtype=np.int64)) * self.column.dtype.itemsize
+
+    def delete(self) -> None:
+        """Nobody can use it any more."""
+        if not self.deleted:
+            self._cell[native.DELETED] = 1
+            if self.column.count == 1:
+                self.column.release()
+            else:
+                self.column.session.release_buffer(self.number)
+
+
+class ColumnEvent:
+    """The event of one of a column's buffers, by its cell."""
+
+    __slots__ = ("_address", "_column")
+
+    def __init__(self, column: Column, address: int) -> None:
+        self._column = column
+        self._address = address
+
+    def is_ready(self) -> bool:
+        column = self._column
+        ready = column.session.is_done(column.sequence)
+        if ready:
+            column.settle(column.session.error(column.sequence))
+        return ready
+
+    def wait(self) -> None:
+        self._column.session.wait(self._column.sequence)
+
+    def error(self) -> TpuError | None:
+        return self._column.session.error(self._column.sequence)
+
+    def on_ready(self, callback: int, argument: int) -> None:
+        """Call back, with an error or null, when the column is ready."""
+        column, session = self._column, self._column.session
+        state = column.state
+        over = state in (native.READY, native.FAILED) or session.is_calling_back()
+        if over or not native.wait(self._address, callback, argument):
+            function = _Callback(callback)
+            session.as_soon_as_done(
+                column.sequence,
+                lambda error: function(error_handle(error) if error is not None else None, argument),
+            )
+        elif state == native.PENDING:
+            column.watch(session.as_soon_as_done)
+
+
+def _allocate(count: int) -> list[int]:
+    """New blocks for ``count`` buffers each, which are never given back to the system."""
+    words = count * native.BUFFER_WORDS
+    blocks = max(1, _BLOCK_WORDS // words)
+    memory = ctypes.create_string_buffer((blocks * words + 1) * _WORD_BYTES)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))  # destructors write to it until the end of the process
+    start = ctypes.addressof(memory) + -ctypes.addressof(memory) % 16
+    return [start + block * words * _WORD_BYTES for block in range(blocks)]
