@@ -1,4 +1,7 @@
-"""Which loopback address a slice gets: 127.84.a.b:8470 where every 127.x address is the host's own, as on Linux."""
+"""Which loopback addresses do a slice's hosts get? Successive ones of 127.84.0.0/16, where 127.x is the host's own.
+
+The slice's runtime listens on the first, port 8470; on the same address its coordinator of jax.distributed does.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,11 @@ from dataclasses import dataclass
 from backend.errors import ResourceExhausted
 
 TPU_PORT = 8470
+COORDINATOR_PORT = 8482
+"""Where jax.distributed's coordinator listens on worker 0, unless told otherwise."""
+
+_NUMBERS = 256 * 254
+"""Addresses of 127.84.0.0/16 without .0 and .255 endings."""
 _TRIES = 256
 
 
@@ -24,26 +32,67 @@ class Address:
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
 
+    @property
+    def coordinator(self) -> Address:
+        """Where the slice whose runtime listens here has its coordinator of jax.distributed."""
+        return Address(self.host, self.port + COORDINATOR_PORT - TPU_PORT)
 
-def free_address(seed: str, taken: Collection[Address]) -> Address:
-    """An address outside ``taken`` that can be bound now. Raises ResourceExhausted if none is found.
 
-    Where it starts to look depends on ``seed``, so that several homes on one machine rarely meet.
+@dataclass(frozen=True)
+class Block:
+    """The addresses of a slice's hosts: ``count`` successive ones, from that of its runtime on."""
+
+    first: Address
+    count: int = 1
+
+    def hosts(self) -> list[str]:
+        """One IP address a host; where there is only 127.0.0.1, all have that one."""
+        number = _number(self.first.host)
+        if number is None:
+            return [self.first.host] * self.count
+        return [_host(number + step) for step in range(self.count)]
+
+
+def free_block(seed: str, taken: Collection[Block], count: int = 1) -> Block:
+    """Addresses for ``count`` hosts outside those ``taken``, of which the first can be bound now.
+
+    Where it starts to look depends on ``seed``, so that several homes on one machine rarely meet. Raises
+    ResourceExhausted if there are none.
     """
     if not sys.platform.startswith("linux"):
-        return Address("127.0.0.1", _free_port())
-    for address in candidates(seed):
-        if address not in taken and _can_bind(address):
-            return address
-    raise ResourceExhausted(f"no free loopback address among {_TRIES} of 127.84.0.0/16 with port {TPU_PORT}")
+        return Block(Address("127.0.0.1", _free_port()), count)
+    spans = [(number, block.count) for block in taken if (number := _number(block.first.host)) is not None]
+    tries = 0
+    for number in candidates(seed):
+        if number + count > _NUMBERS or any(
+            number < start + length and start < number + count for start, length in spans
+        ):
+            continue
+        address = Address(_host(number), TPU_PORT)
+        if _can_bind(address):
+            return Block(address, count)
+        tries += 1
+        if tries == _TRIES:
+            break
+    raise ResourceExhausted(
+        f"no free loopback addresses for {count} hosts in 127.84.0.0/16, port {TPU_PORT}; delete a slice first"
+    )
 
 
-def candidates(seed: str) -> Iterator[Address]:
-    """Addresses of 127.84.0.0/16 from a place that depends on ``seed`` on, without .0 and .255 endings."""
+def candidates(seed: str) -> Iterator[int]:
+    """The number of every address once, from a place that depends on ``seed`` on."""
     first = zlib.crc32(seed.encode())
-    for step in range(_TRIES):
-        number = (first + step) % (256 * 254)
-        yield Address(f"127.84.{number // 254}.{number % 254 + 1}", TPU_PORT)
+    return ((first + step) % _NUMBERS for step in range(_NUMBERS))
+
+
+def _host(number: int) -> str:
+    return f"127.84.{number // 254}.{number % 254 + 1}"
+
+
+def _number(host: str) -> int | None:
+    """The inverse of _host; None for an address that is none of ours."""
+    first, second, high, low = map(int, host.split("."))
+    return high * 254 + low - 1 if (first, second) == (127, 84) else None
 
 
 def _can_bind(address: Address) -> bool:

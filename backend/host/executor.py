@@ -20,9 +20,10 @@ import psutil
 
 from backend.files import last_line, read_json, write_text
 from backend.host import process
-from backend.host.address import Address
+from backend.host.directories import artifacts_directory
 from backend.host.environment import runtime_environment
 from backend.host.process import Presence, ProcessId
+from backend.host.workers import HostedSlice
 
 RUNTIME = (sys.executable, "-m", "backend.runtime")
 WORKER = (sys.executable, "-m", "backend.host.worker")
@@ -38,7 +39,7 @@ class RuntimeState(Enum):
 
 
 class WorkerState(Enum):
-    """What there is of a job's worker process."""
+    """What there is of a worker process."""
 
     ABSENT = auto()
     RUNNING = auto()
@@ -48,7 +49,7 @@ class WorkerState(Enum):
 
 @dataclass(frozen=True)
 class Exit:
-    """How a job's command ended: one of ``exit_code`` and ``signal``; times in seconds since the epoch."""
+    """How a worker's command ended: one of ``exit_code`` and ``signal``; times in seconds since the epoch."""
 
     exit_code: int | None
     signal: int | None
@@ -64,8 +65,9 @@ class LocalExecutor:
 
     # Slice runtimes
 
-    def start_slice(self, directory: Path, name: str, accelerator_type: str, address: Address) -> None:
+    def start_slice(self, hosted: HostedSlice) -> None:
         """Start the slice's runtime unless it lives. Raises OSError."""
+        directory = hosted.directory
         if process.presence(directory) is Presence.ALIVE:
             return
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -74,11 +76,13 @@ class LocalExecutor:
         write_text(directory / "token", secrets.token_urlsafe(32))
         options = {
             "--directory": str(directory),
-            "--name": name,
-            "--type": accelerator_type,
-            "--host": address.host,
-            "--port": str(address.port),
+            "--name": hosted.name,
+            "--type": hosted.kind.name,
+            "--host": hosted.address.host,
+            "--port": str(hosted.address.port),
         }
+        if hosted.num_slices > 1:
+            options["--slices"] = str(hosted.num_slices)
         arguments = [text for option in options.items() for text in option]
         process.launch(directory, [*self._runtime, *arguments], runtime_environment(os.environ))
 
@@ -98,10 +102,10 @@ class LocalExecutor:
     # Workers
 
     def start_worker(self, directory: Path) -> None:
-        """Start the worker of the job whose job.json is in ``directory``, unless it was started. Raises OSError."""
+        """Start the worker whose job.json is in ``directory``, unless it was started. Raises OSError."""
         if self.worker_state(directory) is not WorkerState.ABSENT:
             return
-        (directory / "artifacts").mkdir(mode=0o700, exist_ok=True)
+        artifacts_directory(directory).mkdir(mode=0o700, exist_ok=True)
         process.launch(directory, [*WORKER, "--directory", str(directory)], os.environ, {signal.SIGTERM})
 
     def worker_state(self, directory: Path) -> WorkerState:
@@ -123,7 +127,7 @@ class LocalExecutor:
 
     def end_leftovers(self, directory: Path) -> int:
         """Kill what a lost worker's command left running, found by its environment; returns how many."""
-        found = list(process.processes_with_environment("TPUCTL_ARTIFACTS_DIR", str(directory / "artifacts")))
+        found = list(process.processes_with_environment("TPUCTL_METRICS_FILE", str(directory / "metrics.jsonl")))
         for left in found:
             with contextlib.suppress(psutil.NoSuchProcess):
                 left.kill()

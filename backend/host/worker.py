@@ -1,7 +1,8 @@
-"""Run one job's command on the TPU VM: `python -m backend.host.worker --directory JOBDIR`.
+"""Run one process of a job on its TPU VM: `python -m backend.host.worker --directory JOBDIR/worker-N`.
 
 Reads job.json, keeps the output in log.jsonl, writes exit.json when the command and its process group have gone.
 The command ends with the worker, however the worker ends. SIGTERM cancels: SIGTERM to the group, SIGKILL 5 s later.
+The VM's metadata server runs in a thread of the worker.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, NamedTuple
 
 from backend.files import read_json, write_json
+from backend.host.directories import artifacts_directory
+from backend.host.metadata import MetadataServer
 from backend.host.output import LOG_FILE, Stream, append
 
 GRACE_SECONDS = 5.0
@@ -96,10 +99,11 @@ class Pipe:
 
 @dataclass
 class Command:
-    """The user's process, leader of its own group."""
+    """The user's process, leader of its own group. ``end_time`` is when it was seen to have ended."""
 
     process: subprocess.Popen[bytes]
     kill_at: float | None = None
+    end_time: float | None = None
 
     def signal_group(self, signum: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -126,30 +130,55 @@ def work(directory: Path) -> int:
     started = time.time()
     write_json(directory / "worker.json", {"pid": os.getpid(), "startTime": started})
     log = Log.open(directory)
-    exit_code, signum = _run(
-        job["command"], job["workingDirectory"], _environment(job["environment"], directory), log, directory
-    )
+    ended = _run(job, log, directory)
     log.note_loss()
-    _write_exit(directory, {"exitCode": exit_code, "signal": signum, "startTime": started, "endTime": time.time()})
+    _write_exit(directory, {**ended._asdict(), "startTime": started})
     return 0
 
 
-def _run(
-    command: list[str], folder: str, environment: dict[str, str], log: Log, directory: Path
-) -> tuple[int | None, int | None]:
-    """(exit code, signal) of the command, one of them None; a command that cannot start ends as in a shell."""
+class Ended(NamedTuple):
+    """How a command ended, with one of ``exitCode`` and ``signal``, and when. Named as in exit.json."""
+
+    exitCode: int | None  # noqa: N815
+    signal: int | None
+    endTime: float  # noqa: N815
+
+
+def _run(job: dict[str, Any], log: Log, directory: Path) -> Ended:
+    """Run the job's command to its end; one that cannot start ends as in a shell."""
+    command: list[str] = job["command"]
+    environment = _environment(job["environment"], directory)
+    metadata = _metadata_server(job.get("metadata"), log)
+    if metadata is not None:
+        environment["GCE_METADATA_IP"] = metadata.endpoint
     wakeup, waker = socket.socketpair()
     with wakeup, waker:
         cancelled = _listen(waker)
         try:
-            process = _start(command, folder, environment)
+            process = _start(command, job["workingDirectory"], environment)
         except OSError as error:
             reason = "no such file or directory" if isinstance(error, FileNotFoundError) else error.strerror
             log.write("stderr", f"tpuctl: cannot run {error.filename or command[0]}: {reason}\n")
-            return (NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE), None
+            status = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
+            return Ended(status, None, time.time())
         write_json(directory / "command.json", {"pid": process.pid})
-        status = _supervise(Command(process), log, wakeup, cancelled)
-    return (status, None) if status >= 0 else (None, -status)
+        if metadata is not None:
+            metadata.start()
+        running = Command(process)
+        status = _supervise(running, log, wakeup, cancelled)
+    code, signum = (status, None) if status >= 0 else (None, -status)
+    return Ended(code, signum, running.end_time or time.time())
+
+
+def _metadata_server(wanted: dict[str, Any] | None, log: Log) -> MetadataServer | None:
+    """The VM's metadata server, as job.json wants it."""
+    if wanted is None:
+        return None
+    try:
+        return MetadataServer(wanted["host"], wanted["values"])
+    except OSError as error:
+        log.write("stderr", f"tpuctl: no metadata server on {wanted['host']}: {error.strerror}\n")
+        return None
 
 
 def _start(command: list[str], folder: str, environment: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -161,7 +190,7 @@ def _start(command: list[str], folder: str, environment: dict[str, str]) -> subp
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         process_group=0,
-        preexec_fn=_die_with_worker(os.getpid()),  # noqa: PLW1509 - the worker has one thread
+        preexec_fn=_die_with_worker(os.getpid()),  # noqa: PLW1509 - the worker has one thread yet
     )
 
 
@@ -191,6 +220,7 @@ def _supervise(command: Command, log: Log, wakeup: socket.socket, cancelled: lis
                 command.signal_group(signal.SIGKILL)
                 command.kill_at = now + GRACE_SECONDS
             if drain_until is None and command.has_ended():
+                command.end_time = time.time()
                 command.signal_group(signal.SIGTERM)
                 drain_until = now + DRAIN_SECONDS
             if drain_until is not None and (not pipes or drain_until <= now):
@@ -243,7 +273,7 @@ def _environment(given: dict[str, str], directory: Path) -> dict[str, str]:
     return given | {
         "PYTHONUNBUFFERED": "1",
         "TPUCTL_METRICS_FILE": str(directory / "metrics.jsonl"),
-        "TPUCTL_ARTIFACTS_DIR": str(directory / "artifacts"),
+        "TPUCTL_ARTIFACTS_DIR": str(artifacts_directory(directory)),
     }
 
 

@@ -27,21 +27,53 @@ class JobState(StrEnum):
 class JobRequest(Model):
     """What to run and where: on an existing ``slice``, or on a new one of ``accelerator_type`` named after the job.
 
-    ``environment`` is the whole environment of the command; ``working_directory`` is absolute.
+    ``num_slices`` of them are joined over the data-centre network.
+    ``processes`` share the hosts equally; by default there is one a host, or one in all where the hosts are many.
+    ``workers`` are the processes that run the command, by default all. ``environment`` is the whole environment of the
+    command; ``working_directory`` is absolute.
     """
 
     name: str | None = None
     zone: str | None = None
     slice: str | None = None
     accelerator_type: str | None = None
+    num_slices: int = 1
     keep_slice: bool = False
+    processes: int | None = None
+    workers: list[int] | None = None
     command: list[str] = Field(min_length=1)
     working_directory: str
     environment: dict[str, str] = Field(default_factory=dict)
 
 
+class WorkerPhase(StrEnum):
+    """LOST: its process ended and could not say how."""
+
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    LOST = "LOST"
+
+
+class JobWorker(Model):
+    """One process of a job, on the VM ``name``: it owns ``hosts`` of the slice's, from that one on."""
+
+    index: int
+    name: str = ""
+    ip_address: str = ""
+    hosts: int = 1
+    state: WorkerPhase = WorkerPhase.QUEUED
+    pid: int | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+
+
 class Job(Model):
     """``exit_code`` is 128+signal for a command ended by a signal, as a shell shows it.
+
+    It is that of ``failed_worker``, the first that failed. ``processes`` share the slice's ``hosts``; ``workers`` are
+    those that run the command. ``trouble`` is what the slice says of the job's launches.
 
     ``metrics`` holds the last value of each metric, ``metrics_tail`` the last rows, oldest first.
     ``host_seconds`` is measured from the worker's start to its end; ``device_seconds`` is simulated device time.
@@ -56,9 +88,14 @@ class Job(Model):
     working_directory: str
     slice: str
     accelerator_type: str
+    processes: int = 1
+    hosts: int = 1
+    workers: list[JobWorker] = Field(default_factory=list)
     ephemeral_slice: bool = False
     keep_slice: bool = False
     cancel_requested: bool = False
+    failed_worker: int | None = None
+    trouble: str | None = None
     exit_code: int | None = None
     signal: int | None = None
     error: Status | None = None
@@ -79,9 +116,10 @@ class JobList(Model):
 
 
 class LogRecord(Model):
-    """A piece of a command's output. ``offset`` is where to read on after it; ``text`` keeps its line end."""
+    """A piece of a worker's output. ``offset`` is where to read on after it; ``text`` keeps its line end."""
 
     type: Literal["log"] = "log"
+    worker: int = 0
     offset: int
     stream: Literal["stdout", "stderr"]
     time: float

@@ -9,7 +9,7 @@ from tpuctl.api.model import Model
 
 
 class Core(Model):
-    """One TensorCore's HBM, in bytes."""
+    """The HBM of one JAX device, in bytes: a TensorCore's, or a chip's where its cores are one device."""
 
     id: int
     hbm_bytes_in_use: int
@@ -30,6 +30,9 @@ class Slice(Model):
     health: str | None = None
     health_description: str | None = None
     endpoint: str | None = None
+    topology: str = ""
+    num_slices: int = 1
+    hosts: int = 1
     chips: int
     cores: int
     hbm_bytes_in_use: int | None = None
@@ -40,12 +43,21 @@ class Slice(Model):
     job: str | None = None
 
 
+class SliceWorker(Model):
+    """The VM of one host."""
+
+    index: int
+    name: str
+    ip_address: str
+
+
 class SliceDetail(Slice):
     """A slice with what a local process needs to use it.
 
     ``environment`` attaches over the Unix socket, ``environment_tcp`` over the loopback endpoint; both hold secrets.
     """
 
+    workers: list[SliceWorker] = Field(default_factory=list)
     per_core: list[Core] = Field(default_factory=list)
     directory: str
     socket: str

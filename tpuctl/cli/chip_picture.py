@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from backend.hardware.accelerator_types import accelerator_type
-from backend.hardware.torus import CoreLocation, core_locations
+from backend.hardware.locations import CoreLocation, core_locations
 from tpuctl.cli.bars import bar, share
 from tpuctl.cli.units import bytes_text
 

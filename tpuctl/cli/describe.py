@@ -44,11 +44,11 @@ def describe_job(name: JobName, output: Output = Format.TABLE) -> None:
     terminal.stdout().print(job_view(found, wide=output is Format.WIDE))
 
 
-def read_slice(name: str, zone: str | None) -> dict[str, Any]:
-    """A slice's telemetry, with what a local process needs to use it."""
+def read_slice(name: str, zone: str | None, query: str = "") -> dict[str, Any]:
+    """A slice's telemetry, with what a local process needs to use it; ``query`` says which of several processes."""
     from tpuctl.api.names import default_project, default_zone
     from tpuctl.cli.reader import read
 
     location = f"projects/{default_project()}/locations/{quote(zone or default_zone(), safe='')}"
-    found: dict[str, Any] = read(f"/tpuctl/v1/{location}/slices/{quote(name, safe='')}")
+    found: dict[str, Any] = read(f"/tpuctl/v1/{location}/slices/{quote(name, safe='')}{query}")
     return found

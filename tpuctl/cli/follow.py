@@ -10,6 +10,7 @@ from tpuctl.api.errors import Unavailable
 from tpuctl.cli import terminal
 from tpuctl.cli.job_progress import JobProgress
 from tpuctl.cli.plane import connect
+from tpuctl.cli.worker_output import WorkerOutput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,13 +37,14 @@ def follow(client: Client, job: Job, script_output: TextIO) -> Followed:
     Ctrl-C asks whether to detach (raises Detached), to cancel, or to go on; a second one cancels. A control plane that
     goes away is started again, and the watch taken up where it was; raises ApiError if that does not help.
     """
-    follower = _Follower(script_output)
+    follower = _Follower(job, script_output)
     interrupted = False
     with ExitStack() as clients:
         while True:
             try:
                 job = _watch(client, job.name, follower)
                 if job.state.ended:
+                    follower.output.finish()
                     return Followed(job, follower.progress.rows, interrupted)
             except KeyboardInterrupt:
                 interrupted = _cancelled(client, job.name) or interrupted
@@ -55,7 +57,7 @@ def _watch(client: Client, name: str, follower: _Follower) -> Job:
     """Show what happens until the stream ends or breaks off; return the job as it was seen last."""
     with follower.progress:
         try:
-            for event in client.watch_job(name, follower.offset):
+            for event in client.watch_job(name, list(follower.offsets.values())):
                 follower.see(event)
             follower.job = client.get_job(name)
         except Unavailable:
@@ -67,20 +69,20 @@ def _watch(client: Client, name: str, follower: _Follower) -> Job:
 class _Follower:
     """Where a watch has got to, so that it can be taken up again."""
 
-    def __init__(self, script_output: TextIO) -> None:
-        self.script_output = script_output
+    def __init__(self, job: Job, script_output: TextIO) -> None:
+        self.output = WorkerOutput(len(job.workers) > 1, stdout=script_output)
         self.progress = JobProgress()
-        self.offset = 0
+        self.offsets = dict.fromkeys([worker.index for worker in job.workers] or [0], 0)
         self.job: Job | None = None
 
     def see(self, event: JobEvent) -> None:
         match event.type:
             case "log":
-                self.offset = event.offset
-                with self.progress.paused(event.text):
-                    stream = self.script_output if event.stream == "stdout" else sys.stderr
-                    stream.write(event.text)
-                    stream.flush()
+                self.offsets[event.worker] = event.offset
+                text = self.output.take(event)
+                if text:
+                    with self.progress.paused(text):
+                        self.output.put(event.stream, text)
             case "metrics":
                 self.progress.metrics(event.values)
             case "progress":

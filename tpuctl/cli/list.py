@@ -156,12 +156,11 @@ def _with_hardware(row: Resource) -> Resource:
     from backend.hardware.accelerator_types import accelerator_type
 
     known = accelerator_type(row["type"])
-    hbm_bytes = known.generation.hbm_bytes_per_core
     return row | {
         "topology": known.topology,
         "chips": math.prod(known.shape),
         "cores": known.num_cores,
-        "hbmBytes": known.num_cores * hbm_bytes,
-        "hbmBytesPerCore": hbm_bytes,
+        "hbmBytes": known.hbm_bytes,
+        "hbmBytesPerCore": known.hbm_bytes // known.num_cores,
         "deviceKind": known.generation.device_kind,
     }

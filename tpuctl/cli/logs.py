@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tpuctl.cli.options import JobName
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tpuctl.api.jobs import JobEvent
-
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")]
+Worker = Annotated[str | None, typer.Option("--worker", metavar="N|all", help="Only what these workers write.")]
 
 
-def logs(name: JobName, follow: Follow = False) -> None:
-    """Print a job's output: its stdout on stdout, its stderr on stderr."""
+def logs(name: JobName, follow: Follow = False, worker: Worker = None) -> None:
+    """Print a job's output: its stdout on stdout, its stderr on stderr; each line with its worker if it has several."""
     from tpuctl.cli.plane import connect
+    from tpuctl.cli.worker_output import WorkerOutput, check_chosen, chosen
 
+    wanted = chosen(worker)
     with connect() as client:
-        _print(client.watch_job(name) if follow else client.job_logs(name))
-
-
-def _print(events: Iterable[JobEvent]) -> None:
-    from tpuctl.api.jobs import LogRecord
-
-    for event in events:
-        if isinstance(event, LogRecord):
-            stream = sys.stdout if event.stream == "stdout" else sys.stderr
-            stream.write(event.text)
-            stream.flush()
+        workers = [one.index for one in client.get_job(name).workers] or [0]
+        check_chosen(wanted, workers, name)
+        several = len(workers) > 1 and (wanted is None or len(set(wanted)) > 1)
+        output = WorkerOutput(several, None if wanted is None else frozenset(wanted))
+        for event in client.watch_job(name) if follow else client.job_logs(name):
+            if event.type == "log":
+                output.put(event.stream, output.take(event))
+        output.finish()

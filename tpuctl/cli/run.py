@@ -47,6 +47,23 @@ Name = Annotated[
     str | None,
     typer.Option("--name", metavar="NAME", help="Name of the job, and of the slice it makes.", callback=valid_job),
 ]
+Slices = Annotated[
+    int, typer.Option("--slices", metavar="K", min=1, help="Join K such slices over the data-centre network.")
+]
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        "--processes",
+        metavar="N",
+        min=1,
+        help="Share the hosts among N processes; by default one a host up to 8 hosts, else one that drives all.",
+    ),
+]
+Worker = Annotated[str | None, typer.Option("--worker", metavar="N|all", help="Run the command on these workers only.")]
+Scale = Annotated[
+    str | None,
+    typer.Option("--scale", metavar="TYPE,TYPE,...", help="Run the same job on each of these types and compare."),
+]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep the slice that was made for the job.")]
 
 
@@ -56,6 +73,10 @@ def run_job(
     words: Words,
     slice: Slice = None,
     type: Type = None,
+    slices: Slices = 1,
+    processes: Processes = None,
+    worker: Worker = None,
+    scale: Scale = None,
     name: Name = None,
     keep: Keep = False,
     zone: Zone = None,
@@ -70,9 +91,12 @@ def run_job(
     from tpuctl.cli.launch import launch
     from tpuctl.cli.plane import connect
     from tpuctl.cli.problems import Problem
+    from tpuctl.cli.worker_output import chosen
 
-    if slice is not None and (type is not None or keep):
-        raise Problem("--slice names a slice that is there; --type and --keep are for one made for the job", "", 2)
+    if slice is not None and (type is not None or keep or slices > 1):
+        what = "--type, --slices and --keep are for one made for the job"
+        raise Problem(f"--slice names a slice that is there; {what}", "", exit_codes.USAGE)
+    workers = chosen(worker)
     found = launch(words, after_dashes=context.meta[AFTER_DASHES])
     from tpuctl.api.jobs import JobRequest
 
@@ -81,13 +105,17 @@ def run_job(
         zone=zone,
         slice=slice,
         accelerator_type=None if slice else type or found.accelerator_type,
+        num_slices=slices,
         keep_slice=keep,
+        processes=processes,
+        workers=workers,
         command=found.command,
         working_directory=str(Path.cwd()),
         environment=_environment(),
     )
     with connect() as client:
         job = client.create_job(request)
+        _say_who_drives(job)
         if wait:
             raise typer.Exit(_follow(client, job, output))
         _detached(job, output)
@@ -108,6 +136,24 @@ def _follow(client: Client, job: Job, output: Format) -> int:
 
         show_data(final_object(job), output)
     return exit_codes.INTERRUPTED if interrupted and job.state == "CANCELLED" else exit_code(job)
+
+
+def _say_who_drives(job: Job) -> None:
+    """One line on how many processes share the hosts, where there are several."""
+    from tpuctl.cli import terminal
+
+    if job.hosts > 1:
+        terminal.say(who_drives(job))
+
+
+def who_drives(job: Job) -> str:
+    each = job.hosts // job.processes
+    if job.processes == 1:
+        return f"{job.hosts} hosts, driven by one process (--processes N shares them among N)"
+    share = "one a host" if each == 1 else f"{each} hosts each"
+    running = len(job.workers)
+    some = "" if running == job.processes else f"; the command runs on {running} of them"
+    return f"{job.hosts} hosts, {job.processes} processes: {share} (--processes 1: one drives all){some}"
 
 
 def exit_code(job: Job) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -56,8 +56,10 @@ class Client:
 
         return Node.model_validate(self._get(f"{self._location(zone)}/nodes/{quote(node)}"))
 
-    def create_node(self, node: str, spec: Node, zone: str | None = None) -> Operation:
-        return self._operation("POST", f"{self._location(zone)}/nodes", body=spec.to_json(), nodeId=node)
+    def create_node(self, node: str, spec: Node, zone: str | None = None, num_slices: int = 1) -> Operation:
+        """``num_slices`` of what ``spec`` asks for, joined over the data-centre network."""
+        several = {"numSlices": str(num_slices)} if num_slices != 1 else {}
+        return self._operation("POST", f"{self._location(zone)}/nodes", body=spec.to_json(), nodeId=node, **several)
 
     def delete_node(self, node: str, zone: str | None = None) -> Operation:
         return self._operation("DELETE", f"{self._location(zone)}/nodes/{quote(node)}")
@@ -129,18 +131,18 @@ class Client:
         """Forget an ended job, its output and its artifacts."""
         self._transport.call("DELETE", f"{self._jobs}/{quote(job)}")
 
-    def job_logs(self, job: str, offset: int = 0) -> Iterator[LogRecord]:
-        """What it has written so far, from ``offset`` on."""
+    def job_logs(self, job: str, offsets: Sequence[int] = (0,)) -> Iterator[LogRecord]:
+        """What its workers have written so far, each from its offset on."""
         from tpuctl.api.jobs import LogRecord
 
-        for value in self._transport.stream(f"{self._jobs}/{quote(job)}/logs", offset=offset):
+        for value in self._transport.stream(f"{self._jobs}/{quote(job)}/logs", offset=_listed(offsets)):
             yield LogRecord.model_validate(value)
 
-    def watch_job(self, job: str, offset: int = 0) -> Iterator[JobEvent]:
-        """Its events as they happen, until it has ended. Output starts at ``offset``."""
+    def watch_job(self, job: str, offsets: Sequence[int] = (0,)) -> Iterator[JobEvent]:
+        """Its events as they happen, until it has ended. The output of each worker starts at its offset."""
         from tpuctl.api.jobs import parse_event
 
-        for value in self._transport.stream(f"{self._jobs}/{quote(job)}:watch", offset=offset):
+        for value in self._transport.stream(f"{self._jobs}/{quote(job)}:watch", offset=_listed(offsets)):
             yield parse_event(value)
 
     # Status
@@ -176,3 +178,7 @@ class Client:
         from tpuctl.api.jobs import Job
 
         return Job.model_validate(self._transport.call(method, self._jobs + path, body=body))
+
+
+def _listed(offsets: Sequence[int]) -> str:
+    return ",".join(map(str, offsets))

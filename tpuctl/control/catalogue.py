@@ -2,23 +2,50 @@
 
 from __future__ import annotations
 
-from backend.hardware import ACCELERATOR_TYPES, AcceleratorType, UnknownAcceleratorType, accelerator_type
+from backend.hardware import (
+    ACCELERATOR_TYPES,
+    AcceleratorType,
+    InvalidTopology,
+    UnknownAcceleratorType,
+    accelerator_type,
+    slice_of,
+)
 from tpuctl.api import catalogue as api
 from tpuctl.api.errors import InvalidArgument, NotFound, PermissionDenied
 from tpuctl.api.names import accelerator_type_name, location_name
 from tpuctl.api.nodes import AcceleratorConfig, GenerationType, NodeSpec
 
-ZONES: dict[str, frozenset[str]] = {
-    "asia-east1-c": frozenset({"v2"}),
-    "europe-west4-a": frozenset({"v2", "v3"}),
-    "us-central1-a": frozenset({"v3"}),
-    "us-central1-b": frozenset({"v2", "v3"}),
-    "us-central1-c": frozenset({"v2"}),
-    "us-central1-f": frozenset({"v2", "v3"}),
-}
-"""Zones and the generations in them, after Cloud TPU's regions and zones page."""
+_DEVICES, _PODS = "single host", "pod slices"
 
-WIRE_TYPES = {"v2": GenerationType.V2, "v3": GenerationType.V3}
+_OFFERS: tuple[tuple[str, str, str], ...] = (
+    ("v2", _DEVICES, "us-central1-b us-central1-c us-central1-f europe-west4-a asia-east1-c"),
+    ("v2", _PODS, "us-central1-a europe-west4-a"),
+    ("v3", _DEVICES, "us-central1-a us-central1-b us-central1-f europe-west4-a"),
+    ("v3", _PODS, "europe-west4-a us-east1-d"),
+    ("v4", "", "us-central2-b"),
+    ("v5e", "", "us-central1-a us-south1-a us-west1-c us-west4-a us-east5-a us-east5-b us-east5-c europe-west4-b"),
+    ("v5p", "", "us-central1-a us-east5-a europe-west4-b"),
+    (
+        "v6e",
+        "",
+        "us-central1-b us-east1-d us-east5-a us-east5-b us-south1-ai1b europe-west4-a asia-northeast1-b "
+        "southamerica-west1-a",
+    ),
+    ("7x", "", "us-central1-c us-central1-ai1a"),
+)
+"""Which generation is offered where, after Cloud TPU's regions and zones page; of v2 and v3 also in which sizes."""
+
+ZONES = tuple(sorted({zone for _, _, zones in _OFFERS for zone in zones.split()}))
+
+WIRE_TYPES = {
+    "v2": GenerationType.V2,
+    "v3": GenerationType.V3,
+    "v4": GenerationType.V4,
+    "v5e": GenerationType.V5LITE_POD,
+    "v5p": GenerationType.V5P,
+    "v6e": GenerationType.V6E,
+}
+"""Generations that an accelerator config can name. 7x has none in the Cloud TPU API: only acceleratorType names it."""
 
 
 def check_zone(zone: str) -> str:
@@ -29,7 +56,7 @@ def check_zone(zone: str) -> str:
 
 
 def check_type(zone: str, spec: NodeSpec) -> AcceleratorType:
-    """The accelerator type a new node asks for in ``zone``. Raises InvalidArgument."""
+    """The slice a new node asks for in ``zone``. Raises InvalidArgument."""
     if spec.accelerator_type and spec.accelerator_config:
         raise InvalidArgument("give either acceleratorType or acceleratorConfig, not both")
     if spec.accelerator_config:
@@ -38,10 +65,25 @@ def check_type(zone: str, spec: NodeSpec) -> AcceleratorType:
         found = _by_name(spec.accelerator_type)
     else:
         raise InvalidArgument("acceleratorType is required, such as v3-8")
-    if found.generation.name not in ZONES[zone]:
-        offering = ", ".join(name for name, offered in ZONES.items() if found.generation.name in offered)
-        raise InvalidArgument(f"the accelerator {found.name} was not found in zone {zone}; it is offered in {offering}")
+    offering = zones_of(found)
+    if zone not in offering:
+        raise InvalidArgument(
+            f"the accelerator {found.name} was not found in zone {zone}; it is offered in {', '.join(offering)}"
+        )
     return found
+
+
+def zones_of(kind: AcceleratorType) -> list[str]:
+    """The zones that offer a slice of this kind."""
+    size = _DEVICES if kind.num_hosts == 1 else _PODS
+    return sorted(
+        {
+            zone
+            for generation, sizes, zones in _OFFERS
+            if generation == kind.generation.name and sizes in ("", size)
+            for zone in zones.split()
+        }
+    )
 
 
 def locations(project: str) -> list[api.Location]:
@@ -53,11 +95,15 @@ def location(project: str, zone: str) -> api.Location:
 
 
 def accelerator_types(project: str, zone: str) -> list[api.AcceleratorType]:
-    """The types offered in ``zone``, or each once for all zones (``-``)."""
-    if zone == "-":
-        return list({row.type: row for each in ZONES for row in accelerator_types(project, each)}.values())
-    offered = ZONES[check_zone(zone)]
-    return [_view(project, zone, row) for row in ACCELERATOR_TYPES.values() if row.generation.name in offered]
+    """The types offered in ``zone``, or each once for all zones (``-``), generation by generation."""
+    where = {row.name: zones_of(row) for row in ACCELERATOR_TYPES.values()}
+    if zone != "-":
+        check_zone(zone)
+    return [
+        _view(project, where[row.name][0] if zone == "-" else zone, row)
+        for row in ACCELERATOR_TYPES.values()
+        if zone == "-" or zone in where[row.name]
+    ]
 
 
 def one_accelerator_type(project: str, zone: str, name: str) -> api.AcceleratorType:
@@ -68,9 +114,10 @@ def one_accelerator_type(project: str, zone: str, name: str) -> api.AcceleratorT
 
 
 def _view(project: str, zone: str, row: AcceleratorType) -> api.AcceleratorType:
-    config = AcceleratorConfig(type=WIRE_TYPES[row.generation.name], topology=row.topology)
+    wire = WIRE_TYPES.get(row.generation.name)
+    configs = [] if wire is None else [AcceleratorConfig(type=wire, topology=row.topology)]
     name = accelerator_type_name(project, zone, row.name)
-    return api.AcceleratorType(name=name, type=row.name, accelerator_configs=[config])
+    return api.AcceleratorType(name=name, type=row.name, accelerator_configs=configs)
 
 
 def _by_name(name: str) -> AcceleratorType:
@@ -81,7 +128,14 @@ def _by_name(name: str) -> AcceleratorType:
 
 
 def _by_topology(config: AcceleratorConfig) -> AcceleratorType:
-    for row in ACCELERATOR_TYPES.values():
-        if WIRE_TYPES[row.generation.name] is config.type and row.topology == config.topology:
-            return row
-    raise InvalidArgument(f"there is no {config.type} slice of topology {config.topology}")
+    for name, wire in WIRE_TYPES.items():
+        if wire is config.type:
+            try:
+                return slice_of(name, config.topology)
+            except InvalidTopology as error:
+                raise InvalidArgument(
+                    f'Cloud TPU received a bad request. Invalid AcceleratorConfig: type:{wire} topology:"'
+                    f'{config.topology}". {error}'
+                ) from error
+    names = ", ".join(WIRE_TYPES.values())
+    raise InvalidArgument(f"acceleratorConfig needs a type, one of {names}")

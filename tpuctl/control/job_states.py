@@ -1,7 +1,8 @@
-"""What to do about a job, from the state it is in, the worker process there is, and its slice."""
+"""What to do about a job, from the state it is in, the worker processes there are, and its slice."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from enum import Enum, auto
 
 from backend.host.executor import Exit, WorkerState
@@ -11,13 +12,12 @@ from tpuctl.api.nodes import NodeState
 
 class JobAction(Enum):
     KEEP = auto()
-    START = auto()  # start the worker
-    ADOPT = auto()  # it has been started, but that was not written down
+    START = auto()  # start the workers
+    ADOPT = auto()  # some have been started, but that was not written down
     DROP = auto()  # cancelled before it ran
     ABANDON = auto()  # there is no slice to run on
-    CANCEL = auto()  # pass a cancellation on to the worker
-    FINISH = auto()  # the worker says how it ended
-    LOSE = auto()  # the worker ended and did not say how
+    END = auto()  # ask the workers that are left to end
+    FINISH = auto()  # all workers have ended
 
 
 class SliceState(Enum):
@@ -47,28 +47,47 @@ def slice_state(node: NodeState | None) -> SliceState:
     return SliceState.GONE if node is None else _SLICE_STATES.get(node, SliceState.GONE)
 
 
-def next_action(state: JobState, worker: WorkerState, chips: SliceState, *, cancel_requested: bool) -> JobAction:
-    match state, worker:
-        case JobState.QUEUED, WorkerState.ABSENT:
+def next_action(
+    state: JobState, workers: Collection[WorkerState], chips: SliceState, *, cancel_requested: bool, failed: bool
+) -> JobAction:
+    """``workers`` are the states of all workers; ``failed`` says that one has ended in failure."""
+    match state:
+        case JobState.QUEUED if set(workers) == {WorkerState.ABSENT}:
             return JobAction.DROP if cancel_requested else _BEFORE_START[chips]
-        case JobState.QUEUED, _:
+        case JobState.QUEUED:
             return JobAction.ADOPT
-        case JobState.RUNNING, WorkerState.EXITED:
+        case JobState.RUNNING if WorkerState.RUNNING in workers:
+            return JobAction.END if cancel_requested or failed or chips is SliceState.GONE else JobAction.KEEP
+        case JobState.RUNNING:
             return JobAction.FINISH
-        case JobState.RUNNING, WorkerState.RUNNING:
-            return JobAction.CANCEL if cancel_requested or chips is SliceState.GONE else JobAction.KEEP
-        case JobState.RUNNING, _:
-            return JobAction.LOSE
     return JobAction.KEEP
 
 
-def outcome(exit: Exit, *, cancel_requested: bool) -> JobState:
-    """The state a job ends in, from how its command ended."""
+Ends = Mapping[int, Exit | None]
+"""How workers have ended, by their numbers; None for one that was lost: it ended and did not say how."""
+
+
+def first_failure(ends: Ends) -> int | None:
+    """The worker that failed first; None if none has. One that was lost is what made others fail."""
+    lost = [number for number, exit in ends.items() if exit is None]
+    failed = {number: exit.end_time for number, exit in ends.items() if exit is not None and shell_status(exit) != 0}
+    return min(lost) if lost else min(failed, key=lambda number: (failed[number], number)) if failed else None
+
+
+def outcome(failed: int | None, *, cancel_requested: bool) -> JobState:
+    """The state a job ends in; ``failed`` is the worker that failed first."""
     if cancel_requested:
         return JobState.CANCELLED
-    return JobState.SUCCEEDED if exit.exit_code == 0 else JobState.FAILED
+    return JobState.SUCCEEDED if failed is None else JobState.FAILED
 
 
 def shell_status(exit: Exit) -> int | None:
     """The exit status as a shell shows it: 128+signal for a command ended by a signal."""
     return exit.exit_code if exit.signal is None else 128 + exit.signal
+
+
+def how_it_ended(exit: Exit | None) -> str:
+    """What is said of a worker that failed."""
+    if exit is None:
+        return "was killed, and its command with it"
+    return f"failed with exit status {exit.exit_code}" if exit.signal is None else f"died by signal {exit.signal}"

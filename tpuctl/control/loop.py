@@ -12,7 +12,7 @@ from backend.host.executor import LocalExecutor
 from tpuctl.api.errors import ApiError
 from tpuctl.api.home import Home
 from tpuctl.api.jobs import JobState
-from tpuctl.control.jobs import JobReconciler
+from tpuctl.control.job_reconciler import JobReconciler
 from tpuctl.control.node_states import is_settled
 from tpuctl.control.nodes import NodeReconciler, runs_on
 from tpuctl.store import JobRow, NodeRow, Store

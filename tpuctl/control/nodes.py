@@ -7,7 +7,7 @@ import time
 import uuid
 from typing import Any
 
-from backend.host.address import Address, free_address
+from backend.host.address import Address, Block, free_block
 from backend.host.executor import LocalExecutor
 from backend.host.process import forget
 from tpuctl.api.errors import (
@@ -24,6 +24,7 @@ from tpuctl.api.jobs import JobState
 from tpuctl.api.names import check_id, check_project, node_name
 from tpuctl.api.nodes import Node, NodeSpec, NodeState
 from tpuctl.control import catalogue, operations
+from tpuctl.control.hosted import hosted_slice, num_hosts
 from tpuctl.control.node_states import SETTLED_STATE, UPDATABLE, VERBS, NodeAction, next_action
 from tpuctl.control.patience import Patience
 from tpuctl.control.views import EMPTY_TYPE, node_response
@@ -33,6 +34,7 @@ START_SECONDS = 30.0
 STOP_SECONDS = 5.0
 MAX_FAILURES = 3
 FAILURE_WINDOW_SECONDS = 60.0
+MAX_SLICES = 64
 DEFAULT_RUNTIME_VERSION = "tpu-ubuntu2204-base"
 
 
@@ -45,9 +47,16 @@ def find(reader: Reader, project: str, zone: str, name: str) -> NodeRow:
 
 
 def create(
-    change: Transaction, project: str, zone: str, name: str, spec: NodeSpec, owner: str | None = None
+    change: Transaction,
+    project: str,
+    zone: str,
+    name: str,
+    spec: NodeSpec,
+    *,
+    num_slices: int = 1,
+    owner: str | None = None,
 ) -> NodeRow:
-    """A new node in state CREATING, with its operation. Raises ApiError."""
+    """A new node in state CREATING, with its operation: so many slices of what ``spec`` asks for. Raises ApiError."""
     check_project(project)
     catalogue.check_zone(zone)
     check_id("node", name)
@@ -56,8 +65,11 @@ def create(
         raise InvalidArgument("give either networkConfig or networkConfigs, not both")
     if change.node(project=project, zone=zone, name=name) is not None:
         raise AlreadyExists.of(node_name(project, zone, name))
+    if not 1 <= num_slices <= MAX_SLICES:
+        raise InvalidArgument.of_fields({"numSlices": f"{num_slices} is not a number from 1 to {MAX_SLICES}"})
     uid = uuid.uuid4().hex[:12]
-    address = free_address(uid, {Address(node.host, node.port) for node in change.nodes()})
+    taken = [Block(Address(node.host, node.port), num_hosts(node)) for node in change.nodes()]
+    address = free_block(uid, taken, chosen.num_hosts * num_slices).first
     node = NodeRow(
         uid=uid,
         project=project,
@@ -67,6 +79,8 @@ def create(
         state=NodeState.CREATING,
         host=address.host,
         port=address.port,
+        topology=chosen.topology,
+        num_slices=num_slices,
         create_time=time.time(),
         spec=_stored(spec),
         owner_job=owner,
@@ -74,7 +88,8 @@ def create(
     operation = operations.begin(change, "create", node)
     node = dataclasses.replace(node, operation=operation.name)
     change.insert(node)
-    change.event(node.full_name, f"-> {node.state}", chosen.name)
+    several = f"{num_slices} x " if num_slices > 1 else ""
+    change.event(node.full_name, f"-> {node.state}", several + chosen.name)
     return node
 
 
@@ -161,9 +176,8 @@ class NodeReconciler:
             self._stopping.reset(node.uid)
 
     def _start(self, node: NodeRow) -> None:
-        address = Address(node.host, node.port)
         try:
-            self._executor.start_slice(self._home.slice(node.uid), node.name, node.accelerator_type, address)
+            self._executor.start_slice(hosted_slice(self._home, node))
         except OSError as error:
             self._fail(node, Internal(f"cannot start slice {node.name}: {error.strerror or error}"))
 

@@ -6,6 +6,7 @@ import logging
 import time
 from pathlib import Path
 
+from backend.host.directories import worker_directories
 from backend.host.executor import LocalExecutor
 from tpuctl.api.home import Home
 from tpuctl.store import Store
@@ -22,8 +23,9 @@ def sweep(store: Store, executor: LocalExecutor, home: Home) -> None:
         if directory not in known:
             log.warning("ending an orphan", extra={"directory": str(directory)})
             try:
-                _end(executor, directory)
-                executor.end_leftovers(directory)
+                for place in [directory, *worker_directories(directory)]:
+                    _end(executor, place)
+                    executor.end_leftovers(place)
                 executor.remove(directory)
             except OSError as error:
                 log.warning("an orphan stays: %s", error.strerror, extra={"directory": str(directory)})

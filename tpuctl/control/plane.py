@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 import tpuctl
 from backend.host.executor import LocalExecutor
 from tpuctl.api.errors import FailedPrecondition, NotFound
 from tpuctl.api.home import Home
-from tpuctl.api.jobs import Job, JobRequest, JobState
+from tpuctl.api.jobs import Job, JobRequest, JobState, JobWorker
 from tpuctl.api.names import operation_name
 from tpuctl.api.nodes import Node, NodeSpec
 from tpuctl.api.operations import Operation
 from tpuctl.api.status import ControlPlaneStatus, SliceDetail
 from tpuctl.control import catalogue, jobs, nodes, orphans, telemetry
+from tpuctl.control.hosted import hosted_slice, shares, some_of
+from tpuctl.control.job_files import artifacts, metrics_file, worker_now, worker_places
 from tpuctl.control.loop import Loop
-from tpuctl.control.metrics_file import METRICS_FILE, MetricsFile
+from tpuctl.control.metrics_file import MetricsFile
 from tpuctl.control.views import job_view, node_view, operation_view
 from tpuctl.store import JobRow, NodeRow, OperationRow, Reader, Store, Transaction
 
@@ -61,8 +64,11 @@ class ControlPlane:
         with self.store.read() as reader:
             return node_view(nodes.find(reader, project, zone, name))
 
-    def create_node(self, project: str, zone: str, name: str, spec: NodeSpec) -> Operation:
-        return self._change(lambda change: _operation_of(change, nodes.create(change, project, zone, name, spec)))
+    def create_node(self, project: str, zone: str, name: str, spec: NodeSpec, num_slices: int = 1) -> Operation:
+        """``num_slices`` of what ``spec`` asks for, joined over the data-centre network."""
+        return self._change(
+            lambda change: _operation_of(change, nodes.create(change, project, zone, name, spec, num_slices=num_slices))
+        )
 
     def act_on_node(self, project: str, zone: str, name: str, verb: str) -> Operation:
         """Start, stop or delete a node."""
@@ -121,6 +127,11 @@ class ControlPlane:
             node = None if row.state is not JobState.RUNNING else _slice_of(reader, row)
         return self._job(row, None if node is None else telemetry.ask(self.home, node))
 
+    def worker_places(self, project: str, name: str) -> dict[int, Path]:
+        """The directories of the job's workers, by their numbers."""
+        with self.store.read() as reader:
+            return worker_places(self.home, jobs.find(reader, project, name))
+
     def cancel_job(self, project: str, name: str) -> Job:
         return self._job(self._change(lambda change: jobs.cancel(change, jobs.find(change, project, name))))
 
@@ -154,11 +165,15 @@ class ControlPlane:
             jobs=views,
         )
 
-    def get_slice(self, project: str, zone: str, name: str) -> SliceDetail:
+    def get_slice(self, project: str, zone: str, name: str, processes: int | None = 1, worker: int = 0) -> SliceDetail:
+        """A slice, with the environment of one ``worker`` of ``processes`` that use it; None: as many as suit."""
         with self.store.read() as reader:
             node = nodes.find(reader, project, zone, name)
             job = _job_on(node, reader.jobs(project=project))
-        return telemetry.slice_detail(self.home, self.executor, node, telemetry.ask(self.home, node), job)
+        hosted = hosted_slice(self.home, node)
+        (process,) = some_of(shares(hosted, processes), [worker])
+        said = telemetry.ask(self.home, node)
+        return telemetry.slice_detail(self.executor, node, hosted, process, said, job)
 
     def _change(self, decide: Callable[[Transaction], Result]) -> Result:
         with self.store.change() as change:
@@ -171,15 +186,19 @@ class ControlPlane:
         directory = self.home.job(row.uid)
         if row.state is not JobState.RUNNING:
             return job_view(row, str(directory))
-        view = job_view(row, str(directory), self.executor.command_pid(directory))
-        metrics = MetricsFile(directory / METRICS_FILE)
+        places = worker_places(self.home, row)
+        workers = [worker_now(self.executor, places[worker["index"]], worker) for worker in row.workers]
+        view = job_view(row, str(directory), self.executor.command_pid(places[min(places)]))
+        metrics = MetricsFile(metrics_file(places))
         metrics.read_on()
         used = telemetry.device_seconds(said, row.name)
         return view.model_copy(
             update={
+                "workers": [JobWorker.model_validate(worker) for worker in workers],
+                "trouble": telemetry.trouble(said, row.name),
                 "metrics": metrics.last,
                 "metrics_tail": list(metrics.tail),
-                "artifacts": jobs.artifacts(directory),
+                "artifacts": artifacts(directory),
                 "host_seconds": None if row.start_time is None else time.time() - row.start_time,
                 "device_seconds": None if used is None else max(0.0, used - row.device_seconds_before),
             }

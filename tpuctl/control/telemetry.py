@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from backend.errors import TpuError
-from backend.hardware import accelerator_type
 from backend.host.address import Address
 from backend.host.environment import tcp_environment, worker_environment
 from backend.host.executor import LocalExecutor
+from backend.host.workers import HostedSlice, Process
 from backend.link.client import status as ask_slice
 from tpuctl.api.home import Home
 from tpuctl.api.nodes import NodeState
-from tpuctl.api.status import Core, Slice, SliceDetail
+from tpuctl.api.status import Core, Slice, SliceDetail, SliceWorker
+from tpuctl.control.hosted import kind_of
 from tpuctl.control.node_states import HEALTH
 from tpuctl.store import NodeRow
 
 Said = Mapping[str, Any]
+ATTACHED = "attached"
+"""The job that processes which share a slice without a job of ours count as."""
 ANSWERING = frozenset({NodeState.READY, NodeState.STOPPING, NodeState.DELETING})
 
 
@@ -48,9 +52,15 @@ def device_seconds(said: Said | None, job: str) -> float | None:
     return 0.0 if session is None else float(session["deviceSeconds"])
 
 
+def trouble(said: Said | None, job: str) -> str | None:
+    """What the slice says of launches of ``job`` that could not be."""
+    text = None if said is None else said.get("troubles", {}).get(job)
+    return None if text is None else str(text)
+
+
 def slice_view(node: NodeRow, said: Said | None, job: str | None) -> Slice:
     """A slice as `status` shows it; ``job`` is the one that runs on it."""
-    shape = accelerator_type(node.accelerator_type)
+    shape = kind_of(node)
     heard: Said = said or {}
     cores = heard.get("cores", [])
     return Slice(
@@ -61,8 +71,11 @@ def slice_view(node: NodeRow, said: Said | None, job: str | None) -> Slice:
         health=HEALTH.get(node.state),
         health_description=node.health_description,
         endpoint=str(Address(node.host, node.port)),
-        chips=shape.num_chips,
-        cores=shape.num_cores,
+        topology=shape.topology,
+        num_slices=node.num_slices,
+        hosts=shape.num_hosts * node.num_slices,
+        chips=shape.num_chips * node.num_slices,
+        cores=shape.num_cores * node.num_slices,
         hbm_bytes_in_use=sum(core["hbmBytesInUse"] for core in cores) if cores else None,
         hbm_bytes_limit=sum(core["hbmBytesLimit"] for core in cores) if cores else None,
         mxu_busy_share=heard.get("mxuBusyShare"),
@@ -72,21 +85,24 @@ def slice_view(node: NodeRow, said: Said | None, job: str | None) -> Slice:
     )
 
 
-def slice_detail(home: Home, executor: LocalExecutor, node: NodeRow, said: Said | None, job: str | None) -> SliceDetail:
-    """A slice with what `attach` and `describe` show."""
-    directory = home.slice(node.uid)
+def slice_detail(
+    executor: LocalExecutor, node: NodeRow, hosted: HostedSlice, process: Process, said: Said | None, job: str | None
+) -> SliceDetail:
+    """A slice with what `attach` and `describe` show; the environment is that of ``process``."""
+    directory = hosted.directory
     identity = executor.identity(directory)
     try:
         token = (directory / "token").read_text().strip()
     except FileNotFoundError:
         token = ""
-    address = Address(node.host, node.port)
+    together = ATTACHED if process.count > 1 else None
     return SliceDetail(
         **slice_view(node, said, job).model_dump(),
+        workers=[SliceWorker.model_validate(dataclasses.asdict(worker)) for worker in hosted.workers],
         per_core=[Core.model_validate(core) for core in (said["cores"] if said else [])],
         directory=str(directory),
         socket=str(directory / "link.sock"),
         pid=None if identity is None else identity.pid,
-        environment=worker_environment(directory, node.accelerator_type, node.name, node.zone, None),
-        environment_tcp=tcp_environment(address, token, node.accelerator_type, node.name, node.zone),
+        environment=worker_environment(hosted, process, together),
+        environment_tcp=tcp_environment(hosted, process, together, token),
     )

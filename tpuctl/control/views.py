@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from backend.host.address import Address, Block
 from tpuctl.api.jobs import Job
 from tpuctl.api.nodes import ApiVersion, NetworkEndpoint, Node, NodeState
 from tpuctl.api.operations import Operation, OperationMetadata, Status
+from tpuctl.control.hosted import num_hosts
 from tpuctl.control.node_states import HEALTH
 from tpuctl.store import JobRow, NodeRow, OperationRow
 
@@ -20,8 +22,9 @@ def moment(seconds: float | None) -> datetime | None:
 
 
 def node_view(row: NodeRow) -> Node:
-    """The node as Cloud TPU v2 shows it. It has an endpoint once it has been READY."""
-    endpoint = NetworkEndpoint(ip_address=row.host, port=row.port)
+    """The node as Cloud TPU v2 shows it. It has an endpoint a host once it has been READY."""
+    hosts = Block(Address(row.host, row.port), num_hosts(row)).hosts()
+    endpoints = [NetworkEndpoint(ip_address=host, port=row.port) for host in hosts]
     return Node.model_validate(
         row.spec
         | {
@@ -31,9 +34,10 @@ def node_view(row: NodeRow) -> Node:
             "state": row.state,
             "health": HEALTH.get(row.state),
             "healthDescription": row.health_description,
-            "networkEndpoints": None if row.state is NodeState.CREATING else [endpoint],
+            "networkEndpoints": None if row.state is NodeState.CREATING else endpoints,
             "createTime": moment(row.create_time),
             "apiVersion": ApiVersion.V2,
+            "multisliceNode": True if row.num_slices > 1 else None,
         }
     )
 

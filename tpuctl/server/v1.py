@@ -9,15 +9,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from tpuctl.api.errors import InvalidArgument
 from tpuctl.api.jobs import JobList, JobRequest
 from tpuctl.api.names import default_project
 from tpuctl.control.plane import ControlPlane
 from tpuctl.server.bodies import body
+from tpuctl.server.queries import number, numbers
 from tpuctl.server.replies import empty_reply, reply
 from tpuctl.server.watch import logs, watch
 
 NDJSON = "application/x-ndjson"
+OFFSETS = "offset"
+"""Where to read on in the output of each worker, in order."""
 
 
 class Jobs:
@@ -42,13 +44,13 @@ class Jobs:
         return empty_reply()
 
     def logs(self, request: Request) -> Response:
-        job = self._plane.get_job(*_job(request))
-        return StreamingResponse(logs(job.directory, _offset(request)), media_type=NDJSON)
+        places = self._plane.worker_places(*_job(request))
+        return StreamingResponse(logs(places, numbers(request, OFFSETS)), media_type=NDJSON)
 
     async def watch(self, request: Request) -> Response:
-        offset = _offset(request)
-        await run_in_threadpool(self._plane.get_job, *_job(request))
-        return StreamingResponse(watch(self._plane, *_job(request), offset), media_type=NDJSON)
+        offsets = numbers(request, OFFSETS)
+        places = await run_in_threadpool(self._plane.worker_places, *_job(request))
+        return StreamingResponse(watch(self._plane, *_job(request), places, offsets), media_type=NDJSON)
 
 
 def routes(plane: ControlPlane) -> list[Route]:
@@ -65,7 +67,8 @@ def routes(plane: ControlPlane) -> list[Route]:
 
     def get_slice(request: Request) -> Response:
         place = request.path_params
-        return reply(plane.get_slice(place["project"], place["zone"], place["slice"]))
+        worker, processes = number(request, "worker", 0), number(request, "processes", 1)
+        return reply(plane.get_slice(place["project"], place["zone"], place["slice"], processes or None, worker))
 
     return [
         Route(f"{base}/ping", ping, methods=["GET"]),
@@ -83,10 +86,3 @@ def routes(plane: ControlPlane) -> list[Route]:
 
 def _job(request: Request) -> tuple[str, str]:
     return request.path_params["project"], request.path_params["job"]
-
-
-def _offset(request: Request) -> int:
-    text = request.query_params.get("offset") or "0"
-    if not (text.isascii() and text.isdigit()):
-        raise InvalidArgument.of_fields({"offset": f"{text!r} is not a number of bytes"})
-    return int(text)

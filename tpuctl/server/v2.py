@@ -14,6 +14,7 @@ from tpuctl.control import catalogue
 from tpuctl.control.plane import ControlPlane
 from tpuctl.server.bodies import body
 from tpuctl.server.paging import page
+from tpuctl.server.queries import number
 from tpuctl.server.replies import empty_reply, reply
 
 NODE_VERBS = ("start", "stop")
@@ -33,7 +34,8 @@ class Nodes:
     async def create(self, request: Request) -> Response:
         spec = await body(request, Node)
         name = request.query_params.get("nodeId") or request.query_params.get("node_id") or ""
-        return reply(await run_in_threadpool(self._plane.create_node, *_parent(request), name, spec))
+        slices = number(request, "numSlices", 1)
+        return reply(await run_in_threadpool(self._plane.create_node, *_parent(request), name, spec, slices))
 
     async def update(self, request: Request) -> Response:
         values = await body(request, Node)

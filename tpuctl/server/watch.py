@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from itertools import islice, zip_longest
 from pathlib import Path
 
 import anyio
@@ -13,7 +15,8 @@ from backend.host import output
 from tpuctl.api.errors import NotFound
 from tpuctl.api.jobs import Job, JobChanged, JobState, LogRecord, MetricsLogged, Progress
 from tpuctl.api.model import Model
-from tpuctl.control.metrics_file import METRICS_FILE, MetricsFile
+from tpuctl.control.job_files import metrics_file
+from tpuctl.control.metrics_file import MetricsFile
 from tpuctl.control.plane import ControlPlane
 
 LOOK_SECONDS = 0.05
@@ -21,15 +24,21 @@ KEEP_ALIVE_SECONDS = 10.0
 BATCH = 1000
 
 
-def logs(directory: str, offset: int) -> Iterator[bytes]:
-    """The output stored so far, from ``offset`` on."""
-    for piece in output.read(Path(directory), offset):
-        yield _line(_record(piece))
+Places = Mapping[int, Path]
 
 
-async def watch(plane: ControlPlane, project: str, name: str, offset: int) -> AsyncIterator[bytes]:
-    """Every event of the job from now on, its output from ``offset`` on. Ends with the job's last state."""
-    view = JobView(plane, project, name, offset)
+def logs(places: Places, offsets: Sequence[int]) -> Iterator[bytes]:
+    """The output that workers have stored so far, each from its offset on, in the order it was written in."""
+    found = (_records(number, places[number], offset) for number, offset in _starts(places, offsets).items())
+    for record in heapq.merge(*found, key=lambda record: record.time):
+        yield _line(record)
+
+
+async def watch(
+    plane: ControlPlane, project: str, name: str, places: Places, offsets: Sequence[int]
+) -> AsyncIterator[bytes]:
+    """Every event of the job from now on, its workers' output from their offsets on. Ends with its last state."""
+    view = JobView(plane, project, name, places, offsets)
     quiet_since = time.monotonic()
     while True:
         lines, ended = await run_in_threadpool(view.look)
@@ -47,15 +56,16 @@ async def watch(plane: ControlPlane, project: str, name: str, offset: int) -> As
 class JobView:
     """What a watcher has been told so far."""
 
-    def __init__(self, plane: ControlPlane, project: str, name: str, offset: int) -> None:
+    def __init__(self, plane: ControlPlane, project: str, name: str, places: Places, offsets: Sequence[int]) -> None:
         self._plane = plane
         self._place = (project, name)
-        self._offset = offset
+        self._places = places
+        self._offsets = _starts(places, offsets)
         self._version = -1
         self._job: Job | None = None
         self._shown: tuple[object, ...] = ()
         self._progress = ""
-        self._metrics: MetricsFile | None = None
+        self._metrics = MetricsFile(metrics_file(places))
 
     def look(self) -> tuple[list[bytes], bool]:
         """The events since the last look, and whether they were the last."""
@@ -63,10 +73,11 @@ class JobView:
         job = self._job
         if job is None:
             return [], True
-        events = self._output(Path(job.directory))
-        if len(events) >= BATCH:
-            return [_line(event) for event in events], False
-        events = [*self._look_at_progress(job), *events, *self._look_at_metrics(job)]
+        records = self._output()
+        if len(records) >= BATCH:
+            return [_line(record) for record in records], False
+        rows = [MetricsLogged(values=row) for row in self._metrics.read_on()]
+        events: list[Model] = [*self._look_at_progress(job), *records, *rows]
         if self._shown != _shown(job):
             self._shown = _shown(job)
             events.insert(len(events) if job.state.ended else 0, JobChanged(job=job))
@@ -90,33 +101,38 @@ class JobView:
             message = f"{verb} slice {job.slice} ({job.accelerator_type}) in {job.zone}"
         elif job.state is JobState.RUNNING:
             message = f"running on slice {job.slice}"
+            if job.failed_worker is not None and len(job.workers) > 1:
+                message = f"worker {job.failed_worker} has failed: ending the others"
         message = self._plane.trouble or message
         if not message or message == self._progress:
             return []
         self._progress = message
         return [Progress(message=message)]
 
-    def _output(self, directory: Path) -> list[Model]:
-        events: list[Model] = []
-        for piece in output.read(directory, self._offset):
-            self._offset = piece.end
-            events.append(_record(piece))
-            if len(events) >= BATCH:
-                break
-        return events
-
-    def _look_at_metrics(self, job: Job) -> list[Model]:
-        if self._metrics is None:
-            self._metrics = MetricsFile(Path(job.directory) / METRICS_FILE)
-        return [MetricsLogged(values=row) for row in self._metrics.read_on()]
+    def _output(self) -> list[LogRecord]:
+        """What is new of each worker, at most about BATCH pieces in all, in the order it was written in."""
+        share = -(-BATCH // len(self._places))
+        new: list[LogRecord] = []
+        for number, place in self._places.items():
+            some = list(islice(_records(number, place, self._offsets[number]), share))
+            if some:
+                self._offsets[number] = some[-1].offset
+            new += some
+        return sorted(new, key=lambda record: record.time)
 
 
 def _shown(job: Job) -> tuple[object, ...]:
-    return job.state, job.cancel_requested, job.exit_code, job.error
+    return job.state, job.cancel_requested, job.failed_worker, job.exit_code, job.error
 
 
-def _record(piece: output.Piece) -> LogRecord:
-    return LogRecord(offset=piece.end, stream=piece.stream, time=piece.time, text=piece.text)
+def _starts(places: Places, offsets: Sequence[int]) -> dict[int, int]:
+    """Where to begin with each worker: at the offset in its place, or at its first word."""
+    return dict(zip_longest(places, offsets[: len(places)], fillvalue=0))
+
+
+def _records(number: int, place: Path, offset: int) -> Iterator[LogRecord]:
+    for piece in output.read(place, offset):
+        yield LogRecord(worker=number, offset=piece.end, stream=piece.stream, time=piece.time, text=piece.text)
 
 
 def _line(model: Model) -> bytes:

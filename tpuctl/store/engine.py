@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.schema import CreateColumn
 
 from tpuctl.api.errors import ApiError, FailedPrecondition, Internal, ResourceExhausted, Unavailable
-from tpuctl.store.tables import VERSION, metadata
+from tpuctl.store.tables import ADDED, VERSION, metadata
 
 PRAGMAS = (
     "PRAGMA journal_mode=WAL",
@@ -36,9 +37,18 @@ def open_engine(path: Path) -> Engine:
             raise FailedPrecondition(f"{path} was written by a newer tpuctl (version {version}); use that one")
         if version < VERSION:
             with engine.begin() as connection:
+                if version:
+                    _add_columns(connection, version)
                 metadata.create_all(connection)
                 connection.exec_driver_sql(f"PRAGMA user_version={VERSION}")
     return engine
+
+
+def _add_columns(connection: Connection, version: int) -> None:
+    """Bring the tables of an earlier version up to this one's; rows that are there get the new columns' defaults."""
+    for column in (column for later in range(version + 1, VERSION + 1) for column in ADDED.get(later, ())):
+        definition = CreateColumn(column).compile(connection)
+        connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {definition}")
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from tpuctl.api.nodes import NodeState
 class NodeRow:
     """A slice. ``operation`` is the one now under way on it; ``owner_job`` the uid of the job it was made for.
 
+    ``topology`` is in chips ("4x4x8"); ``num_slices`` of them are joined over the data-centre network.
     ``failures`` counts the runtime's unexpected ends that came in quick succession, the last at ``failure_time``.
     """
 
@@ -26,6 +27,8 @@ class NodeRow:
     host: str
     port: int
     create_time: float
+    topology: str | None = None
+    num_slices: int = 1
     spec: dict[str, Any] = field(default_factory=dict)
     health_description: str | None = None
     owner_job: str | None = None
@@ -61,7 +64,11 @@ class OperationRow:
 
 @dataclass(frozen=True)
 class JobRow:
-    """``device_seconds_before`` is what the slice had already counted under the job's name when the job started."""
+    """``device_seconds_before`` is what the slice had already counted under the job's name when the job started.
+
+    The job has ``processes``, each with an equal share of the slice's ``hosts``. ``workers`` are those that run the
+    command, as api.JobWorker; how each ended is filled in once the job has. ``failed_worker`` is the first that failed.
+    """
 
     uid: str
     project: str
@@ -73,9 +80,13 @@ class JobRow:
     slice: str
     accelerator_type: str
     create_time: float
+    processes: int = 1
+    hosts: int = 1
+    workers: list[dict[str, Any]] = field(default_factory=list)
     ephemeral_slice: bool = False
     keep_slice: bool = False
     cancel_requested: bool = False
+    failed_worker: int | None = None
     exit_code: int | None = None
     signal: int | None = None
     error: dict[str, Any] | None = None

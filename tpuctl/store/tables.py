@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import JSON, Boolean, Column, Float, Integer, MetaData, String, Table, UniqueConstraint
 
-VERSION = 1
+VERSION = 2
 """Of the schema; kept in the file as SQLite's user_version."""
 
 metadata = MetaData()
@@ -21,6 +23,8 @@ nodes = Table(
     Column("health_description", String),
     Column("host", String, nullable=False),
     Column("port", Integer, nullable=False),
+    Column("topology", String),
+    Column("num_slices", Integer, nullable=False, server_default="1"),
     Column("spec", JSON, nullable=False),
     Column("owner_job", String),
     Column("operation", String),
@@ -59,9 +63,13 @@ jobs = Table(
     Column("working_directory", String, nullable=False),
     Column("slice", String, nullable=False),
     Column("accelerator_type", String, nullable=False),
+    Column("processes", Integer, nullable=False, server_default="1"),
+    Column("hosts", Integer, nullable=False, server_default="1"),
+    Column("workers", JSON, nullable=False, server_default="[]"),
     Column("ephemeral_slice", Boolean, nullable=False),
     Column("keep_slice", Boolean, nullable=False),
     Column("cancel_requested", Boolean, nullable=False),
+    Column("failed_worker", Integer),
     Column("exit_code", Integer),
     Column("signal", Integer),
     Column("error", JSON(none_as_null=True)),
@@ -87,3 +95,15 @@ events = Table(
     Column("message", String, nullable=False),
     sqlite_autoincrement=True,
 )
+
+ADDED: dict[int, tuple[Column[Any], ...]] = {
+    2: (
+        nodes.c.topology,
+        nodes.c.num_slices,
+        jobs.c.processes,
+        jobs.c.hosts,
+        jobs.c.workers,
+        jobs.c.failed_worker,
+    ),
+}
+"""Which columns each version of the schema has added to those before it."""

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from backend.errors import ResourceExhausted
 from backend.files import read_json, write_json
+from backend.hardware import accelerator_type
 from backend.host import process
-from backend.host.address import Address, candidates, free_address
-from backend.host.environment import merged, runtime_environment, tcp_environment, worker_environment
+from backend.host.address import Address
+from backend.host.environment import runtime_environment
 from backend.host.executor import LocalExecutor, RuntimeState, WorkerState
 from backend.host.process import Presence
+from backend.host.workers import HostedSlice
 
 SLEEPER = (sys.executable, "-c", "import time; time.sleep(60)")
 ANNOUNCER = (
@@ -32,6 +33,10 @@ ANNOUNCER = (
     "time.sleep(60)",
 )
 ADDRESS = Address("127.84.1.1", 8470)
+
+
+def hosted(directory: Path) -> HostedSlice:
+    return HostedSlice(directory, "0123456789ab", "a", "z", "local", accelerator_type("v3-8"), ADDRESS)
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
@@ -111,7 +116,7 @@ def test_a_command_that_cannot_start_counts_as_never_started(directory: Path) ->
 def test_a_runtime_is_ready_when_it_says_so(directory: Path) -> None:
     executor = LocalExecutor(ANNOUNCER)
     assert executor.slice_state(directory) is RuntimeState.ABSENT
-    executor.start_slice(directory, "a", "v3-8", ADDRESS)
+    executor.start_slice(hosted(directory))
     wait_until(lambda: executor.slice_state(directory) is RuntimeState.READY)
     assert (directory / "runtime.json").read_text() == "1"
     assert (directory / "token").stat().st_mode & 0o777 == 0o600
@@ -122,13 +127,13 @@ def test_a_runtime_is_ready_when_it_says_so(directory: Path) -> None:
 def test_what_a_dead_runtime_left_does_not_make_a_new_one_ready(directory: Path) -> None:
     (directory / "runtime.json").write_text("{}")
     executor = LocalExecutor(SLEEPER)
-    executor.start_slice(directory, "a", "v3-8", ADDRESS)
+    executor.start_slice(hosted(directory))
     assert executor.slice_state(directory) is RuntimeState.STARTING
 
 
 def test_why_a_runtime_ended_is_what_it_said_last(directory: Path) -> None:
     executor = LocalExecutor((sys.executable, "-c", "import sys; sys.exit('no luck')"))
-    executor.start_slice(directory, "a", "v3-8", ADDRESS)
+    executor.start_slice(hosted(directory))
     wait_until(lambda: executor.slice_state(directory) is RuntimeState.ENDED)
     assert executor.slice_failure(directory) == "no luck"
     write_json(directory / "runtime-error.json", {"code": 9, "message": "port taken"})
@@ -157,47 +162,10 @@ def test_a_worker_that_was_begun_is_never_started_again(directory: Path) -> None
 
 
 def test_what_a_lost_worker_left_is_found_by_its_environment(directory: Path) -> None:
-    environment = {**os.environ, "TPUCTL_ARTIFACTS_DIR": str(directory / "artifacts")}
+    environment = {**os.environ, "TPUCTL_METRICS_FILE": str(directory / "metrics.jsonl")}
     with subprocess.Popen(["sleep", "60"], env=environment, start_new_session=True) as left:
         wait_until(lambda: LocalExecutor().end_leftovers(directory) == 1)
         assert left.wait() == -signal.SIGKILL
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has all of 127/8")
-def test_addresses_are_free_and_outside_those_taken() -> None:
-    first = free_address("seed", set())
-    second = free_address("seed", {first})
-    assert first != second
-    assert first.host.startswith("127.84.")
-    assert first.port == 8470
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has all of 127/8")
-def test_no_free_address_is_told() -> None:
-    with pytest.raises(ResourceExhausted, match="no free loopback address"):
-        free_address("seed", set(candidates("seed")))
-
-
-def test_addresses_are_usable_hosts() -> None:
-    for seed in map(str, range(50)):
-        last = int(next(candidates(seed)).host.rsplit(".", 1)[-1])
-        assert 1 <= last <= 254
-
-
-def test_the_worker_finds_its_slice_over_the_socket_and_others_over_tcp(tmp_path: Path) -> None:
-    local = worker_environment(tmp_path, "v3-8", "a", "z", "train")
-    assert local["TPUCTL_SLICE"] == f"unix://{tmp_path}/link.sock"
-    assert (local["TPUCTL_JOB"], local["JAX_PLATFORMS"], local["TPU_WORKER_ID"]) == ("train", "tpu,cpu", "0")
-    assert "TPUCTL_JOB" not in worker_environment(tmp_path, "v3-8", "a", "z", None)
-    remote = tcp_environment(ADDRESS, "secret", "v3-8", "a", "z")
-    assert remote["TPUCTL_SLICE"] == "tcp://127.84.1.1:8470"
-    assert remote["TPUCTL_SLICE_TOKEN"] == "secret"  # noqa: S105
-
-
-def test_the_slice_wins_over_the_users_environment_but_not_over_their_backend(tmp_path: Path) -> None:
-    worker = worker_environment(tmp_path, "v3-8", "a", "z", None)
-    seen = merged({"JAX_PLATFORMS": "cpu", "KERAS_BACKEND": "torch", "MINE": "1"}, worker)
-    assert (seen["JAX_PLATFORMS"], seen["KERAS_BACKEND"], seen["MINE"]) == ("tpu,cpu", "torch", "1")
 
 
 def test_a_slice_is_the_same_whoever_started_it() -> None:

@@ -22,7 +22,7 @@ def plane(tmp_path: Path) -> Iterator[ControlPlane]:
     made.start()
     yield made
     made.end()
-    for directory in [*tmp_path.glob("slices/*"), *tmp_path.glob("jobs/*")]:
+    for directory in [*tmp_path.glob("slices/*"), *tmp_path.glob("jobs/*/worker-*")]:
         made.executor.end(directory, kill=True)
         wait_until(lambda directory=directory: not made.executor.is_alive(directory))
 

@@ -19,6 +19,8 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     for option in ("--directory", "--name", "--type", "--host", "--port"):
         parser.add_argument(option, required=True)
+    for option in ("--topology", "--slices"):
+        parser.add_argument(option)
     options = parser.parse_args()
     directory = Path(options.directory)
     behaviour = os.environ.get("FAKE_RUNTIME", "")

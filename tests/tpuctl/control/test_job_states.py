@@ -9,13 +9,37 @@ import pytest
 from backend.host.executor import Exit, WorkerState
 from tpuctl.api.jobs import JobState
 from tpuctl.api.nodes import NodeState
-from tpuctl.control.job_states import JobAction, SliceState, next_action, outcome, shell_status, slice_state
+from tpuctl.control.job_states import (
+    JobAction,
+    SliceState,
+    first_failure,
+    how_it_ended,
+    next_action,
+    outcome,
+    shell_status,
+    slice_state,
+)
+
+A, R, E, L = WorkerState.ABSENT, WorkerState.RUNNING, WorkerState.EXITED, WorkerState.LOST
+SOME = [*itertools.product(WorkerState, repeat=2)]
+FAILED = Exit(1, None, 0.0, 2.0)
 
 
-@pytest.mark.parametrize(("worker", "chips"), [*itertools.product(WorkerState, SliceState)])
-def test_an_ended_job_is_left_alone(worker: WorkerState, chips: SliceState) -> None:
+def asked(
+    state: JobState,
+    workers: tuple[WorkerState, ...],
+    chips: SliceState,
+    *,
+    cancelled: bool = False,
+    failed: bool = False,
+) -> JobAction:
+    return next_action(state, workers, chips, cancel_requested=cancelled, failed=failed)
+
+
+@pytest.mark.parametrize(("workers", "chips"), [*itertools.product(SOME, SliceState)])
+def test_an_ended_job_is_left_alone(workers: tuple[WorkerState, ...], chips: SliceState) -> None:
     for state in (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED):
-        assert next_action(state, worker, chips, cancel_requested=True) is JobAction.KEEP
+        assert asked(state, workers, chips, cancelled=True, failed=True) is JobAction.KEEP
 
 
 @pytest.mark.parametrize(
@@ -28,40 +52,77 @@ def test_an_ended_job_is_left_alone(worker: WorkerState, chips: SliceState) -> N
     ],
 )
 def test_a_queued_job_waits_for_its_slice(chips: SliceState, cancelled: bool, action: JobAction) -> None:
-    assert next_action(JobState.QUEUED, WorkerState.ABSENT, chips, cancel_requested=cancelled) is action
+    assert asked(JobState.QUEUED, (A, A), chips, cancelled=cancelled) is action
 
 
-@pytest.mark.parametrize("worker", [WorkerState.RUNNING, WorkerState.EXITED, WorkerState.LOST])
-def test_a_worker_that_was_started_is_adopted_and_not_started_again(worker: WorkerState) -> None:
-    assert next_action(JobState.QUEUED, worker, SliceState.READY, cancel_requested=False) is JobAction.ADOPT
+@pytest.mark.parametrize("workers", [some for some in SOME if some != (A, A)])
+def test_a_job_of_which_workers_were_started_is_adopted(workers: tuple[WorkerState, ...]) -> None:
+    assert asked(JobState.QUEUED, workers, SliceState.READY) is JobAction.ADOPT
 
 
-@pytest.mark.parametrize(("worker", "chips"), [*itertools.product(WorkerState, SliceState)])
-def test_a_running_job_is_never_started_again(worker: WorkerState, chips: SliceState) -> None:
-    assert next_action(JobState.RUNNING, worker, chips, cancel_requested=False) is not JobAction.START
-
-
-def test_a_job_whose_slice_goes_is_ended() -> None:
-    action = next_action(JobState.RUNNING, WorkerState.RUNNING, SliceState.GONE, cancel_requested=False)
-    assert action is JobAction.CANCEL
+@pytest.mark.parametrize(("workers", "chips"), [*itertools.product(SOME, SliceState)])
+def test_a_running_job_is_never_started_again(workers: tuple[WorkerState, ...], chips: SliceState) -> None:
+    assert asked(JobState.RUNNING, workers, chips) not in (JobAction.START, JobAction.ADOPT)
 
 
 @pytest.mark.parametrize(
-    ("code", "signal", "cancelled", "state", "status"),
+    ("workers", "chips", "cancelled", "failed", "action"),
     [
-        (0, None, False, JobState.SUCCEEDED, 0),
-        (3, None, False, JobState.FAILED, 3),
-        (None, 9, False, JobState.FAILED, 137),
-        (None, 15, True, JobState.CANCELLED, 143),
-        (0, None, True, JobState.CANCELLED, 0),
+        ((R, R), SliceState.READY, False, False, JobAction.KEEP),
+        ((E, R), SliceState.READY, False, False, JobAction.KEEP),
+        ((E, R), SliceState.READY, False, True, JobAction.END),
+        ((L, R), SliceState.READY, False, True, JobAction.END),
+        ((R, R), SliceState.READY, True, False, JobAction.END),
+        ((R, R), SliceState.GONE, False, False, JobAction.END),
+        ((A, R), SliceState.READY, True, False, JobAction.END),
+        ((E, E), SliceState.READY, False, False, JobAction.FINISH),
+        ((E, L), SliceState.READY, False, True, JobAction.FINISH),
+        ((A, E), SliceState.GONE, True, False, JobAction.FINISH),
     ],
 )
-def test_how_a_command_ends_is_how_its_job_ends(
-    code: int | None, signal: int | None, cancelled: bool, state: JobState, status: int
+def test_workers_run_together_and_are_ended_together(
+    workers: tuple[WorkerState, ...], chips: SliceState, cancelled: bool, failed: bool, action: JobAction
 ) -> None:
-    ended = Exit(code, signal, 0.0, 1.0)
-    assert outcome(ended, cancel_requested=cancelled) is state
-    assert shell_status(ended) == status
+    assert asked(JobState.RUNNING, workers, chips, cancelled=cancelled, failed=failed) is action
+
+
+@pytest.mark.parametrize(
+    ("ends", "first"),
+    [
+        ({0: Exit(0, None, 0.0, 1.0), 1: Exit(0, None, 0.0, 9.0)}, None),
+        ({0: FAILED, 1: Exit(None, 6, 0.0, 1.5), 2: Exit(0, None, 0.0, 0.5)}, 1),
+        ({0: FAILED, 1: None}, 1),
+        ({0: FAILED, 1: FAILED}, 0),
+        ({}, None),
+    ],
+)
+def test_the_worker_that_failed_first_is_known(ends: dict[int, Exit | None], first: int | None) -> None:
+    assert first_failure(ends) == first
+
+
+@pytest.mark.parametrize(
+    ("failed", "cancelled", "state"),
+    [
+        (None, False, JobState.SUCCEEDED),
+        (3, False, JobState.FAILED),
+        (0, True, JobState.CANCELLED),
+        (None, True, JobState.CANCELLED),
+    ],
+)
+def test_how_workers_end_is_how_their_job_ends(failed: int | None, cancelled: bool, state: JobState) -> None:
+    assert outcome(failed, cancel_requested=cancelled) is state
+
+
+@pytest.mark.parametrize(
+    ("exit", "status", "words"),
+    [
+        (Exit(3, None, 0.0, 1.0), 3, "failed with exit status 3"),
+        (Exit(None, 9, 0.0, 1.0), 137, "died by signal 9"),
+    ],
+)
+def test_a_signal_is_told_as_a_shell_does(exit: Exit, status: int, words: str) -> None:
+    assert shell_status(exit) == status
+    assert how_it_ended(exit) == words
 
 
 @pytest.mark.parametrize(

@@ -186,12 +186,13 @@ def test_a_job_whose_worker_is_killed_fails_and_leaves_nothing_running(
     job = submit("import subprocess; subprocess.run(['sleep', '61'])", slice=ready_slice)
     wait_until(lambda: plane.get_job(P, job.name).pid)
     time.sleep(0.2)
-    plane.executor.end(plane.home.job(job.uid), kill=True)
+    (place,) = plane.worker_places(P, job.name).values()
+    plane.executor.end(place, kill=True)
     done = ended(job)
     assert done.state is JobState.FAILED
     assert done.error is not None
     assert "worker was killed" in done.error.message
-    assert plane.executor.end_leftovers(plane.home.job(job.uid)) == 0
+    assert plane.executor.end_leftovers(place) == 0
 
 
 def test_an_ended_job_can_be_deleted_with_all_it_left(
@@ -233,7 +234,7 @@ def test_the_users_environment_is_kept_private(plane: ControlPlane, submit: Subm
     job = submit("pass", slice=ready_slice)
     directory = plane.home.job(job.uid)
     assert directory.stat().st_mode & 0o077 == 0
-    assert (directory / "job.json").stat().st_mode & 0o077 == 0
+    assert (directory / "worker-0" / "job.json").stat().st_mode & 0o077 == 0
     assert b"s3cret" not in plane.home.database.read_bytes()
 
 

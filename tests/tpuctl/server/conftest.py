@@ -65,7 +65,7 @@ class PlaneProcess:
 
     def living(self) -> list[Path]:
         """The directories of slices and jobs that have a process."""
-        found = [*self.home.path.glob("slices/*"), *self.home.path.glob("jobs/*")]
+        found = [*self.home.path.glob("slices/*"), *self.home.path.glob("jobs/*/worker-*")]
         return [directory for directory in found if process.presence(directory) is process.Presence.ALIVE]
 
     def processes(self) -> list[psutil.Process]:

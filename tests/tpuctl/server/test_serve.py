@@ -130,9 +130,9 @@ def test_watching_can_go_on_from_an_offset(plane_process: Any) -> None:
     assert events[-1].job.state is JobState.SUCCEEDED
     seen = [event for event in events if isinstance(event, LogRecord)]
     assert "".join(event.text for event in seen) == "".join(f"{i}\n" for i in range(5000))
-    rest = [event for event in client.watch_job("train", seen[2000].offset) if isinstance(event, LogRecord)]
+    rest = [event for event in client.watch_job("train", [seen[2000].offset]) if isinstance(event, LogRecord)]
     assert rest == seen[2001:]
-    assert list(client.job_logs("train", seen[-2].offset)) == seen[-1:]
+    assert list(client.job_logs("train", [seen[-2].offset])) == seen[-1:]
 
 
 def test_watching_an_ended_job_shows_how_it_ended(plane_process: Any) -> None:

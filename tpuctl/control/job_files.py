@@ -1,0 +1,92 @@
+"""What does a job keep on disk? A directory for each worker: what to run, its output, how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from backend.files import write_json
+from backend.host.directories import worker_directory
+from backend.host.environment import merged, worker_environment
+from backend.host.executor import Exit, LocalExecutor, WorkerState
+from backend.host.metadata import metadata
+from backend.host.workers import HostedSlice, Process
+from tpuctl.api.errors import ResourceExhausted
+from tpuctl.api.home import Home
+from tpuctl.api.jobs import JobRequest, JobWorker, WorkerPhase
+from tpuctl.control.job_states import shell_status
+from tpuctl.control.metrics_file import METRICS_FILE
+from tpuctl.store import JobRow
+
+
+def worker_place(home: Home, job: JobRow, number: int) -> Path:
+    """The directory of one of the job's workers. A job of an earlier version has its only one in the job's own."""
+    directory = home.job(job.uid)
+    return worker_directory(directory, number) if job.workers else directory
+
+
+def worker_places(home: Home, job: JobRow) -> dict[int, Path]:
+    """The directories of the workers that run the job's command, by their numbers."""
+    numbers = [worker["index"] for worker in job.workers] or [0]
+    return {number: worker_place(home, job, number) for number in numbers}
+
+
+def new_worker(process: Process) -> dict[str, Any]:
+    """A worker as it is stored, before it runs."""
+    worker, hosts = process.worker, len(process.workers)
+    return JobWorker(index=process.index, name=worker.name, ip_address=worker.ip_address, hosts=hosts).to_json()
+
+
+def ended_worker(worker: dict[str, Any], exit: Exit | None) -> dict[str, Any]:
+    """A worker as it is stored once it has ended; ``exit`` is None for one that could not say how."""
+    if exit is None:
+        return worker | {"state": WorkerPhase.LOST.value}
+    status = shell_status(exit)
+    state = WorkerPhase.SUCCEEDED if status == 0 else WorkerPhase.FAILED
+    return worker | {"state": state.value, "exitCode": status, "signal": exit.signal}
+
+
+def worker_now(executor: LocalExecutor, place: Path, worker: dict[str, Any]) -> dict[str, Any]:
+    """The same of one whose job runs."""
+    match executor.worker_state(place):
+        case WorkerState.ABSENT:
+            return worker
+        case WorkerState.RUNNING:
+            return worker | {"state": WorkerPhase.RUNNING.value, "pid": executor.command_pid(place)}
+    return ended_worker(worker, executor.worker_exit(place))
+
+
+def artifacts(directory: Path) -> list[str]:
+    """The files a job has left, as absolute paths."""
+    return sorted(str(path) for path in (directory / "artifacts").rglob("*") if path.is_file())
+
+
+def metrics_file(places: Mapping[int, Path]) -> Path:
+    """Where the first worker logs what `status` shows of the job."""
+    return places[min(places)] / METRICS_FILE
+
+
+def write_job_files(
+    home: Home, executor: LocalExecutor, job: JobRow, hosted: HostedSlice, running: list[Process], request: JobRequest
+) -> None:
+    """What each worker is to run; the only place where the user's environment is kept."""
+    directory = home.job(job.uid)
+    try:
+        directory.mkdir(mode=0o700, parents=True)
+        for process in running:
+            place = worker_directory(directory, process.index)
+            place.mkdir(mode=0o700)
+            write_json(
+                place / "job.json",
+                {
+                    "name": job.name,
+                    "command": request.command,
+                    "workingDirectory": request.working_directory,
+                    "environment": merged(request.environment, worker_environment(hosted, process, job.name)),
+                    "metadata": {"host": process.worker.ip_address, "values": metadata(hosted, process)},
+                },
+            )
+    except OSError as error:
+        executor.remove(directory)
+        raise ResourceExhausted(f"cannot write {directory}: {error.strerror}; nothing was changed") from error

@@ -1,0 +1,188 @@
+"""How is a job brought to its end? One short step at a time, whoever was killed in between."""
+
+from __future__ import annotations
+
+import time
+
+from backend.host.executor import LocalExecutor, WorkerState
+from tpuctl.api.errors import ApiError, FailedPrecondition, Internal, from_status
+from tpuctl.api.home import Home
+from tpuctl.api.jobs import JobState
+from tpuctl.api.nodes import NodeState
+from tpuctl.control import operations, telemetry
+from tpuctl.control.job_files import artifacts, ended_worker, metrics_file, worker_place, worker_places
+from tpuctl.control.job_states import (
+    Ends,
+    JobAction,
+    SliceState,
+    first_failure,
+    how_it_ended,
+    next_action,
+    outcome,
+    shell_status,
+    slice_state,
+)
+from tpuctl.control.metrics_file import MetricsFile
+from tpuctl.control.patience import Patience
+from tpuctl.store import JobRow, NodeRow, Store, Transaction
+
+WORKER_GRACE_SECONDS = 8.0
+"""A worker gives its command 5 s to end; one that is still there after this is killed itself."""
+
+
+class JobReconciler:
+    """Brings jobs to their end, one short step at a time."""
+
+    def __init__(self, store: Store, executor: LocalExecutor, home: Home) -> None:
+        self._store = store
+        self._executor = executor
+        self._home = home
+        self._ending = Patience(WORKER_GRACE_SECONDS)
+
+    def step(self, job: JobRow, node: NodeRow | None) -> None:
+        """``node`` is the job's slice, if there is one. Raises ApiError."""
+        chips = slice_state(None if node is None else node.state)
+        directories = worker_places(self._home, job)
+        states = {number: self._executor.worker_state(place) for number, place in directories.items()}
+        ends = {
+            number: self._executor.worker_exit(directories[number])
+            for number, state in states.items()
+            if state in (WorkerState.EXITED, WorkerState.LOST)
+        }
+        failed = job.failed_worker if job.failed_worker is not None else first_failure(ends)
+        action = next_action(
+            job.state, states.values(), chips, cancel_requested=job.cancel_requested, failed=failed is not None
+        )
+        match action:
+            case JobAction.START if node is not None:
+                self._start(job, node)
+            case JobAction.ADOPT:
+                self._run(job, [] if job.cancel_requested else list(directories))
+            case JobAction.DROP:
+                self._finish(job, node, JobState.CANCELLED)
+            case JobAction.ABANDON:
+                self._finish(job, node, JobState.FAILED, FailedPrecondition(f"slice {job.slice} is gone or stopped"))
+            case JobAction.END:
+                self._note_failure(job, failed, ends)
+                self._end(job, [number for number, state in states.items() if state is WorkerState.RUNNING])
+            case JobAction.FINISH:
+                self._take_ends(job, node, chips, {number: ends.get(number) for number in directories}, failed)
+
+    def _start(self, job: JobRow, node: NodeRow) -> None:
+        said = None if job.ephemeral_slice else telemetry.ask(self._home, node)
+        before = telemetry.device_seconds(said, job.name)
+        if before:
+            with self._store.change() as change:
+                job = change.replace(job, device_seconds_before=before)
+        self._run(job, list(worker_places(self._home, job)))
+
+    def _run(self, job: JobRow, workers: list[int]) -> None:
+        """Start those of ``workers`` that have not been; one that cannot be ends the job."""
+        failure: dict[str, object] = {}
+        for number in workers:
+            try:
+                self._executor.start_worker(worker_place(self._home, job, number))
+            except OSError as error:
+                reason = Internal(f"cannot start worker {number}: {error.strerror or error}")
+                failure = {"failed_worker": number, "error": reason.to_status()}
+                break
+        with self._store.change() as change:
+            change.replace(job, state=JobState.RUNNING, start_time=time.time(), **failure)
+            change.event(job.full_name, f"{job.state} -> {JobState.RUNNING}", f"on slice {job.slice}")
+
+    def _note_failure(self, job: JobRow, failed: int | None, ends: Ends) -> None:
+        """Write down which worker failed first, before the others end for it."""
+        if failed is None or job.failed_worker is not None:
+            return
+        with self._store.change() as change:
+            change.replace(job, failed_worker=failed)
+            change.event(job.full_name, f"worker {failed} {how_it_ended(ends[failed])}", "ending the others")
+
+    def _end(self, job: JobRow, workers: list[int]) -> None:
+        for number in workers:
+            key, directory = f"{job.uid}/{number}", worker_place(self._home, job, number)
+            if self._ending.first_time(key):
+                self._executor.end(directory)
+            elif self._ending.exhausted(key):
+                self._executor.end(directory, kill=True)
+
+    def _take_ends(self, job: JobRow, node: NodeRow | None, chips: SliceState, ends: Ends, failed: int | None) -> None:
+        """All workers have ended: see to it that nothing is left of them, and end the job as they did."""
+        for number, exit in ends.items():
+            if exit is None:
+                self._executor.end_leftovers(worker_place(self._home, job, number))
+        if failed is None:
+            failed = first_failure(ends)
+        state = outcome(failed, cancel_requested=job.cancel_requested)
+        known = [exit for exit in ends.values() if exit is not None]
+        told = ends.get(failed if failed is not None else min(ends))
+        times: dict[str, object] = {}
+        if known:
+            start, end = min(exit.start_time for exit in known), max(exit.end_time for exit in known)
+            times = {"start_time": start, "end_time": end, "host_seconds": end - start}
+        self._finish(
+            job,
+            node,
+            state,
+            None if state is not JobState.FAILED else self._why(job, node, chips, failed, ends),
+            failed_worker=failed,
+            workers=[ended_worker(worker, ends[worker["index"]]) for worker in job.workers],
+            exit_code=None if told is None else shell_status(told),
+            signal=None if told is None else told.signal,
+            **times,
+        )
+
+    def _why(
+        self, job: JobRow, node: NodeRow | None, chips: SliceState, failed: int | None, ends: Ends
+    ) -> ApiError | None:
+        """What is said of a job that failed; nothing of one whose only command did, and says so itself."""
+        if chips is SliceState.GONE:
+            return FailedPrecondition(f"slice {job.slice} was deleted or stopped while the job ran")
+        if job.error is not None:
+            return from_status(job.error)
+        trouble = None if node is None else self._trouble(job, node)
+        exit = None if failed is None else ends.get(failed)
+        if len(ends) > 1:
+            said = f"worker {failed} {how_it_ended(exit)}; the others were ended"
+        else:
+            said = "the job's worker was killed, and the command with it" if exit is None else ""
+        message = "\n".join(filter(None, (said, trouble)))
+        if not message:
+            return None
+        return Internal(message) if exit is None else FailedPrecondition(message)
+
+    def _trouble(self, job: JobRow, node: NodeRow) -> str | None:
+        """What the slice has to say about the job's end."""
+        if node.failure_time is not None and node.failure_time >= (job.start_time or job.create_time):
+            return f"the runtime of slice {node.name} ended while the job ran; what was in its HBM is lost"
+        return telemetry.trouble(telemetry.ask(self._home, node), job.name)
+
+    def _finish(
+        self, job: JobRow, node: NodeRow | None, state: JobState, error: ApiError | None = None, **values: object
+    ) -> None:
+        """End the job with all that is known of it, and give back a slice that was made for it: one transaction."""
+        metrics = MetricsFile(metrics_file(worker_places(self._home, job)))
+        metrics.read_on()
+        if job.start_time is not None and node is not None:
+            used = telemetry.device_seconds(telemetry.ask(self._home, node), job.name)
+            values["device_seconds"] = None if used is None else max(0.0, used - job.device_seconds_before)
+        with self._store.change() as change:
+            ended = change.replace(
+                job,
+                state=state,
+                error=None if error is None else error.to_status(),
+                metrics=metrics.last,
+                metrics_tail=list(metrics.tail),
+                artifacts=artifacts(self._home.job(job.uid)),
+                **{"end_time": time.time()} | values,
+            )
+            change.event(job.full_name, f"{job.state} -> {state}", "" if error is None else error.message)
+            if ended.ephemeral_slice and not ended.keep_slice:
+                self._give_back(change, ended)
+        for worker in job.workers:
+            self._ending.reset(f"{job.uid}/{worker['index']}")
+
+    def _give_back(self, change: Transaction, job: JobRow) -> None:
+        made = change.node(owner_job=job.uid)
+        if made is not None and made.state is not NodeState.DELETING:
+            operations.begin_delete(change, made)
