@@ -12,6 +12,7 @@ from backend.driver import abi, handles
 from backend.driver.columns import Buffer, Column
 from backend.driver.devices import Memory
 from backend.driver.events import READY, ready_event
+from backend.driver.replicas import Replicas, call_of_jax
 from backend.driver.session import Session
 from backend.driver.slots import slot
 from backend.driver.structs import STRUCTS
@@ -28,6 +29,7 @@ _ADDRESS_SHIFT = 12
 _row = (ctypes.c_void_p * 1)()
 _rows = (ctypes.c_void_p * 1)(ctypes.addressof(_row))
 _ROWS = ctypes.addressof(_rows)
+_replicas = Replicas()
 
 
 def new_buffer(memory: Memory, number: int, shape: tuple[int, ...], dtype: np.dtype[Any], sequence: int) -> int:
@@ -93,12 +95,20 @@ def upload(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], address
     number = session.new_numbers()
     buffer = number * POSITIONS
     core, kind, name, dims = memory.device.core.id, memory.kind, dtype.name, list(shape)
-    sequence = session.upload(
-        lambda sequence, data: Put(sequence, buffer, core, kind, name, dims, data),  # type: ignore[arg-type]
-        buffer,
-        address,
-        size,
-    )
+    caller = call_of_jax()
+    if (source := _replicas.source((caller, address, dtype, shape), memory)) is not None:
+        sequence = session.submit(
+            lambda sequence: Copy(sequence, source, buffer, core, kind)  # type: ignore[arg-type]
+        )
+    else:
+        sequence = session.upload(
+            lambda sequence, data: Put(sequence, buffer, core, kind, name, dims, data),  # type: ignore[arg-type]
+            buffer,
+            address,
+            size,
+        )
+        if caller is not None and size:
+            _replicas.begin((caller, address, dtype, shape), memory, buffer)
     return new_buffer(memory, number, shape, dtype, sequence)
 
 
