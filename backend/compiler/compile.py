@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
-from jaxlib import xla_client
 from jaxlib.mlir import ir
 
 from backend.compiler import stablehlo
@@ -13,7 +9,7 @@ from backend.compiler.cost import program_cost
 from backend.compiler.inspection import read_report
 from backend.compiler.invariants import capture_invariants
 from backend.compiler.memory import largest_buffers, needed_bytes, plan_memory
-from backend.compiler.options import check_overrides
+from backend.compiler.options import assigned_devices, check_overrides, read_options
 from backend.compiler.partition import PARTITIONER
 from backend.compiler.placement import drop_marks, keep_memories, memories
 from backend.compiler.program import Computation, Program
@@ -26,15 +22,11 @@ from backend.hardware import Generation
 
 _DONATED = "mhlo.tpuctl_donated"
 """Attribute of a module that is partitioned already, as programs keep it: the numbers of its donated parameters."""
-_ASSIGNED = re.compile(r"\{(\d+)\}")
 
 
 def compile_module(module: bytes, compile_options: bytes, generation: Generation) -> Program:
     """See backend.compiler.compile_module."""
-    try:
-        options = xla_client.CompileOptions.ParseFromString(compile_options)
-    except Exception as error:  # noqa: BLE001  (the bindings raise bare errors)
-        raise InvalidArgument(f"the compile options can't be read: {error}") from None
+    options = read_options(compile_options)
     build = options.executable_build_options
     replicas, partitions = build.num_replicas, build.num_partitions
     if replicas < 1 or partitions < 1:
@@ -71,7 +63,7 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
             name=str(ir.StringAttr(source.operation.attributes["sym_name"]).value),
             num_replicas=1,
             num_partitions=partitions,
-            device_ids=_device_ids(build.device_assignment, partitions),
+            device_ids=assigned_devices(build),
             body=body,
             schedule=scheduled,
             donated=donated,
@@ -105,13 +97,6 @@ def _donated(module: ir.Module) -> list[int]:
 def _is_replicated(attributes: dict[str, ir.Attribute]) -> bool:
     sharding = attributes.get("mhlo.sharding")
     return sharding is not None and str(ir.StringAttr(sharding).value) == "{replicated}"
-
-
-def _device_ids(assignment: Any, partitions: int) -> list[int]:
-    """Device of each partition. The bindings show an assignment only as text: "Computation3{4}"."""
-    if assignment is None:
-        return list(range(partitions))
-    return [int(device) for device in _ASSIGNED.findall(repr(assignment))]
 
 
 def _check_fits(program: Program, simplified: Computation, generation: Generation) -> None:

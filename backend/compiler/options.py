@@ -1,7 +1,8 @@
-"""Which of a script's compile options are valid? XLA itself says, by way of a program that does nothing."""
+"""What do compile options say, and are they valid? XLA itself says, by way of a program that does nothing."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from jaxlib import xla_client
@@ -14,6 +15,22 @@ _NOTHING = b"""module @options attributes {mhlo.num_partitions = 2 : i32, mhlo.n
   func.func public @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }
 }"""
 _INVALID = "INVALID_ARGUMENT: "
+_ASSIGNED = re.compile(r"\{(\d+)\}")
+
+
+def read_options(compile_options: bytes) -> Any:
+    """The bindings' CompileOptions. Raises InvalidArgument."""
+    try:
+        return xla_client.CompileOptions.ParseFromString(compile_options)
+    except Exception as error:  # noqa: BLE001  (the bindings raise bare errors)
+        raise InvalidArgument(f"the compile options can't be read: {error}") from None
+
+
+def assigned_devices(build: Any) -> list[int]:
+    """Device of each partition. The bindings show an assignment only as text: "Computation3{4}"."""
+    if build.device_assignment is None:
+        return list(range(build.num_partitions))
+    return [int(device) for device in _ASSIGNED.findall(repr(build.device_assignment))]
 
 
 def check_overrides(options: Any, partitioner: Partitioner) -> None:

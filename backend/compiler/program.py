@@ -96,6 +96,17 @@ class Cost:
     mxu_seconds: float = 0.0
 
 
+@dataclass(frozen=True)
+class Identity:
+    """What makes a program the same as another one, but for the lines of the script that it comes from.
+
+    Programs of one core with the same ``signature`` differ in nothing but ``device_ids``.
+    """
+
+    signature: bytes
+    device_ids: list[int]
+
+
 @dataclass
 class Program:
     """A compiled program: one core's code, run in lockstep by all ``num_replicas * num_partitions`` cores.

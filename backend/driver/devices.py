@@ -34,11 +34,12 @@ class Memory(handles.Droppable):
 
 
 class Device(handles.Droppable):
-    """One TensorCore."""
+    """One TensorCore. ``local_id`` counts this process's own; None for one that belongs to another process."""
 
-    def __init__(self, session: Session, core: Core) -> None:
+    def __init__(self, session: Session, core: Core, local_id: int | None) -> None:
         self.session = session
         self.core = core
+        self.local_id = local_id
         self.handle = handles.new(self, immortal=True)
         self.description = handles.new(self, immortal=True)
         self.memories = [Memory(self, kind_id) for kind_id in range(len(MEMORY_KINDS))]
@@ -48,13 +49,18 @@ class Device(handles.Droppable):
             {
                 "coords": core.coords,
                 "core_on_chip": core.core_on_chip,
-                "slice_index": 0,
+                "slice_index": core.slice_index,
                 "num_cores": 1,
                 "memory_space_count": len(MEMORY_KINDS),
             }
         )
         self.memory_handles = lasting.pointers([memory.handle for memory in self.memories])
         self.own_handle = lasting.pointers([self.handle])
+
+    @property
+    def is_addressable(self) -> bool:
+        """Whether it is this process's own."""
+        return self.local_id is not None
 
 
 def _set_user_data(memory: int, key: int, data: int, destructor: int) -> None:
@@ -117,12 +123,13 @@ def _attributes(args: Any) -> None:
 
 @slot("PJRT_Device_IsAddressable")
 def _is_addressable(args: Any) -> None:
-    args.is_addressable = True
+    args.is_addressable = handles.resolve(args.device).is_addressable
 
 
 @slot("PJRT_Device_LocalHardwareId")
 def _local_hardware_id(args: Any) -> None:
-    args.local_hardware_id = handles.resolve(args.device).core.id
+    local_id = handles.resolve(args.device).local_id
+    args.local_hardware_id = -1 if local_id is None else local_id
 
 
 @slot("PJRT_Device_AddressableMemories")

@@ -32,7 +32,11 @@ class Executable:
         self.options = options
         self.deleted = False
         self.fingerprint = fingerprint
-        self.devices = [client.devices[device] for device in compiled.device_ids]
+        self.positions = [
+            position for position, device in enumerate(compiled.device_ids) if client.devices[device].is_addressable
+        ]
+        """Where this process's own devices are in the device assignment."""
+        self.devices = [client.devices[compiled.device_ids[position]] for position in self.positions]
         self.result_types = [(tuple(result.shape), DTYPES[result.dtype]) for result in compiled.results]
         self.result_memories = [MEMORY_KINDS.index(kind) for kind in compiled.result_memories] or [0] * len(
             compiled.results
@@ -80,7 +84,7 @@ class Executable:
     def logical_ids(self) -> tuple[int, int]:
         """Pairs of replica and partition, one a device."""
         partitions = self.compiled.num_partitions
-        flat = [number for index in range(len(self.devices)) for number in divmod(index, partitions)]
+        flat = [number for position in self.positions for number in divmod(position, partitions)]
         return self.kept.array(ctypes.c_int32, flat)[0], len(self.devices)
 
     @cached_property

@@ -11,7 +11,7 @@ from backend.driver.structs import STRUCTS
 
 Attribute = str | int | float | bool | Sequence[int]
 
-_STRING, _INT64, _INT64_LIST, _FLOAT, _BOOL = range(5)
+_STRING, INT64, _INT64_LIST, _FLOAT, _BOOL = range(5)
 
 
 class Kept:
@@ -56,7 +56,7 @@ class Kept:
             case bool():
                 return _BOOL, int(value), 1
             case int():
-                return _INT64, value, 1
+                return INT64, value, 1
             case float():
                 return _FLOAT, int.from_bytes(struct.pack("<f", value), "little"), 1
             case str():

@@ -43,6 +43,8 @@ def _execute(args: Any) -> None:
         devices = [handles.resolve(args.execute_device)]
         cores = [devices[0].core.id]
     session, count, width = executable.client.session, args.num_devices, args.num_args
+    if not count:
+        return  # a program of other processes
     columns = _columns(args.argument_lists, count, width)
     donated = executable.donated.difference(keep)
     _check_donated(columns, donated, args.argument_lists, count)

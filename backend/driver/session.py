@@ -9,6 +9,7 @@ import ctypes
 import heapq
 import itertools
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -38,6 +39,7 @@ from backend.link.messages import (
     HostSend,
     MemoryStats,
     Message,
+    Notice,
     Put,
     Region,
     RegionFree,
@@ -77,8 +79,11 @@ class _Landing:
 class Session:
     """The process's hold on a slice. All methods may be called from any thread."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, process: int = 0, processes: int = 1) -> None:
+        """``process`` of a job's ``processes``, each of which owns some of the cores."""
         self.welcome = connection.welcome
+        self.process = process
+        self.processes = processes
         self.done = 0
         self._connection = connection
         self._broken: Unavailable | None = None
@@ -390,6 +395,8 @@ class Session:
                 self._land(self._landings.pop(sequence), data)
             case HostSend() | HostReceive() | HostBarrier():
                 self._callback_threads.take(reply)
+            case Notice(text=text):
+                print(f"slice {self.welcome.name}: {text}", file=sys.stderr, flush=True)
             case RegionFree(offset=offset):
                 self._regions.append(Region(offset, REGION_BYTES))
             case Compiled() | Failed() | CoreMemory() | Telemetry():
@@ -435,7 +442,8 @@ class Session:
     def _collect(self) -> None:
         """The collector thread: read for callbacks that nobody reads for, and pass on what was destroyed.
 
-        It also reads while much is sent, for the slice may take no more before it has got rid of its own data.
+        It also reads while much is sent, for the slice may take no more before it has got rid of its own data; and now
+        and then where other processes share the slice, for what they should hear of each other.
         """
         while not self._closed and self._broken is None:
             self._wake_collector.wait(_LAZY_SECONDS if self._callbacks else _IDLE_SECONDS)
@@ -444,8 +452,8 @@ class Session:
                 self._read_until(lambda: not self._sends_much, _LAZY_SECONDS)
             while self.done < self._urgent_through and self._broken is None:
                 self._read_until(lambda: self.done >= self._urgent_through, _IDLE_SECONDS)
-            if self._callbacks:
-                self._read_until(lambda: not self._callbacks, 0.0)
+            if self._callbacks or self.processes > 1:
+                self._read_until(lambda: False, 0.0)
             handles.sweep()
             self._send_released()
         self._call_back()

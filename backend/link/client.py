@@ -9,7 +9,7 @@ import socket
 import threading
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 from backend.errors import Internal, Unavailable, error_from_code
 from backend.link import arena
@@ -23,8 +23,19 @@ _GREETING_SECONDS = 15.0
 class Connection:
     """An open device link. Any thread may send; one at a time may receive."""
 
-    def __init__(self, address: str, role: str, job: str, token: str = "", timeout: float = _GREETING_SECONDS) -> None:
-        """Connect and greet. Raises Unavailable if nobody answers, or the error with which the runtime refuses."""
+    def __init__(
+        self,
+        address: str,
+        role: Literal["driver", "monitor"],
+        job: str,
+        token: str = "",
+        timeout: float = _GREETING_SECONDS,
+        **process: Any,
+    ) -> None:
+        """Connect and greet; ``process`` are further fields of Hello.
+
+        Raises Unavailable if nobody answers, or the error with which the runtime refuses.
+        """
         self.address = address
         self.arena: arena.Arena | None = None
         self._sending = threading.Lock()
@@ -36,7 +47,7 @@ class Connection:
         self._poll = select.poll()
         self._poll.register(self._sock, select.POLLIN)
         try:
-            self.welcome = self._greet(Hello(VERSION, role, os.getpid(), job, token), timeout)  # type: ignore[arg-type]
+            self.welcome = self._greet(Hello(VERSION, role, os.getpid(), job, token, **process), timeout)
         except BaseException:
             self.close()
             raise

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
-VERSION = 3
+VERSION = 4
 
 POSITIONS = 1 << 20
 """A buffer's number is that of its column times this, plus its position in the column."""
@@ -46,13 +46,21 @@ Data = bytes | Region
 
 
 class Hello(Message):
-    """First message of a client. ``job`` names its session; ``token`` is needed on TCP only."""
+    """First message of a client. ``job`` names its session; ``token`` is needed on TCP only.
+
+    A driver is process number ``process`` of its job's ``processes``; after ``notice_seconds`` of waiting for others it
+    wants to hear of it, after ``timeout_seconds`` it gives up.
+    """
 
     version: int
     role: Literal["driver", "monitor"]
     pid: int
     job: str
     token: str = ""
+    process: int = 0
+    processes: int = 1
+    notice_seconds: float = 10.0
+    timeout_seconds: float = 120.0
 
 
 class Compile(Message):
@@ -197,12 +205,16 @@ Request = (
 
 
 class Core(Message):
-    """One TensorCore as the driver shows it: ``coords`` of its chip on the torus."""
+    """One TensorCore as the driver shows it: ``coords`` of its chip on the torus of slice ``slice_index``.
+
+    ``process_index`` is the process of the client's job that owns it.
+    """
 
     id: int
     coords: list[int]
     core_on_chip: int
     process_index: int
+    slice_index: int = 0
 
 
 class Welcome(Message):
@@ -214,6 +226,12 @@ class Welcome(Message):
     device_kind: str
     hbm_bytes: int
     cores: list[Core]
+
+
+class Notice(Message):
+    """What the people who watch the client's process should read."""
+
+    text: str
 
 
 class Refused(Message):
@@ -338,4 +356,4 @@ class HostBarrier(Message):
 
 HostCall = HostSend | HostReceive | HostBarrier
 Answer = Compiled | Failed | CoreMemory | Telemetry
-Reply = Welcome | Refused | Done | RegionFree | Fetched | HostCall | Answer
+Reply = Welcome | Refused | Notice | Done | RegionFree | Fetched | HostCall | Answer

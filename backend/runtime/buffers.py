@@ -49,10 +49,11 @@ class Storage:
 class Column:
     """``count`` buffers of one ``kind``: the positions of a storage from ``first`` on, or the error in their place.
 
+    ``places`` are the positions if they are others: those of the client's own cores, where it shares a launch.
     ``hbm`` is None for buffers in host memory, which take no HBM; else each takes ``hbm_bytes`` on its core.
     """
 
-    __slots__ = ("count", "error", "first", "gone", "hbm", "hbm_bytes", "kind", "storage", "where")
+    __slots__ = ("count", "error", "first", "gone", "hbm", "hbm_bytes", "kind", "places", "storage", "where")
 
     def __init__(
         self,
@@ -65,11 +66,13 @@ class Column:
         where: Cores = _WHOLE,
         hbm_bytes: int = 0,
         error: TpuError | None = None,
+        places: Sequence[int] | None = None,
     ) -> None:
         self.kind = kind
         self.storage = storage
         self.count = count
         self.first = first
+        self.places = places
         self.hbm = hbm
         self.where = where
         self.hbm_bytes = hbm_bytes
@@ -84,7 +87,16 @@ class Column:
         return self.storage
 
     def part(self, position: int) -> np.ndarray[Any, Any]:
-        return self.contents().part(self.first + position)
+        return self.contents().part(self.place(position))
+
+    def place(self, position: int) -> int:
+        """Where in the storage a buffer lies."""
+        return self.first + position if self.places is None else self.places[position]
+
+    def lies_at(self, places: Sequence[int]) -> bool:
+        """Whether the buffers are those of a storage's ``places``."""
+        own = range(self.first, self.first + self.count) if self.places is None else self.places
+        return own is places or list(own) == list(places)
 
     def free(self) -> None:
         """Give back the HBM of all positions that still have some."""
@@ -181,6 +193,13 @@ class BufferTable:
                 if column.gone is not None and len(column.gone) == column.count:
                     self.release((number // POSITIONS,))
 
+    def release_argument(self, named: int | list[int]) -> None:
+        """Forget what a launch names as one of its arguments."""
+        if isinstance(named, list):
+            self.release_parts(named)
+        else:
+            self.release((named,))
+
     def clear(self) -> None:
         self.release(list(self._columns))
 
@@ -193,12 +212,7 @@ def parts_of(argument: Argument) -> list[Part]:
 def gather(argument: Argument) -> Value:
     """The value that an argument's buffers make up, in core order. Raises the error of a poisoned buffer."""
     if isinstance(argument, Column):
-        storage, value = argument.contents(), argument.contents().value
-        if value.uniform or (argument.count > 1 and argument.count == len(value.array)):
-            return value
-        if argument.count == 1:
-            return Value(storage.part(argument.first), True)
-        return Value(value.array[argument.first : argument.first + argument.count], False)
+        return _column_value(argument)
     if len(argument) == 1:
         column, position = argument[0]
         return Value(column.part(position), True)
@@ -206,12 +220,23 @@ def gather(argument: Argument) -> Value:
     if _is_whole(first, argument):
         return first.value
     parts = [column.part(position) for column, position in argument]
-    uniform = all(_same_bits(parts[0], part) for part in parts[1:])
+    uniform = all(same_bits(parts[0], part) for part in parts[1:])
     storage = Storage(Value(parts[0], True), base=first) if uniform else Storage(Value(np.stack(parts), False))
     for position, (column, _) in enumerate(argument):
         if column.count == 1:
-            column.storage, column.first = storage, position
+            column.storage, column.first, column.places = storage, position, None
     return storage.value
+
+
+def _column_value(column: Column) -> Value:
+    storage, value = column.contents(), column.contents().value
+    if value.uniform or (column.count > 1 and column.count == len(value.array)):
+        return value
+    if column.count == 1:
+        return Value(storage.part(column.place(0)), True)
+    if column.places is not None:
+        return Value(value.array[list(column.places)], False)
+    return Value(value.array[column.first : column.first + column.count], False)
 
 
 def _is_whole(storage: Storage, parts: Sequence[Part]) -> bool:
@@ -220,11 +245,11 @@ def _is_whole(storage: Storage, parts: Sequence[Part]) -> bool:
     if storage.value.uniform:
         return True
     return len(parts) == len(storage.value.array) and all(
-        column.first + place == position for position, (column, place) in enumerate(parts)
+        column.place(place) == position for position, (column, place) in enumerate(parts)
     )
 
 
-def _same_bits(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+def same_bits(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     """Equal to the bit, so that -0.0 differs from 0.0 and a NaN equals itself."""
     if one is other:
         return True

@@ -10,7 +10,7 @@ import struct
 from concurrent.futures import Executor
 
 from backend.compiler.program import Program
-from backend.errors import FailedPrecondition, Internal, TpuError, Unauthenticated
+from backend.errors import FailedPrecondition, Internal, InvalidArgument, TpuError, Unauthenticated
 from backend.link.arena import Arena
 from backend.link.framing import (
     FRAME_LIMIT,
@@ -36,6 +36,7 @@ from backend.link.messages import (
     HostReached,
     MemoryStats,
     Message,
+    Notice,
     Put,
     Refused,
     Region,
@@ -48,9 +49,12 @@ from backend.link.messages import (
     Tensor,
     Unload,
 )
+from backend.runtime.executable import Share
 from backend.runtime.host_calls import HostCalls
+from backend.runtime.launch_queue import Stream
 from backend.runtime.occupancy import Holder
 from backend.runtime.outbox import Outbox
+from backend.runtime.parties import Party
 from backend.runtime.session import Session
 from backend.runtime.slice import Slice
 from backend.runtime.uploads import Uploads
@@ -143,50 +147,69 @@ class Connection:
             messages = self._reader.read()
 
     def _serve_driver(self, hello: Hello, messages: list[Request]) -> None:
-        holder = Holder(self._peer_pid(hello), hello.job)
+        holder = Holder(self._peer_pid(hello), hello.job, hello.process, hello.processes)
         try:
+            share = self._slice.share(hello.process, hello.processes)
             self._slice.occupancy.take(holder)
-        except FailedPrecondition as error:
+        except (InvalidArgument, FailedPrecondition) as error:
             self._refuse(error)
+        stream = self._stream(hello, holder, share)
+        uploads = Uploads(self._arena, self._slice.hbm_bytes, self._slice.machine.allocate)
+        client = {"client": holder.pid, "job": holder.job, "worker": holder.process}
+        try:
+            _log.info("driver attached", extra=client)
+            self._outbox.send(self._slice.welcome(hello.processes))
+            while True:
+                for message in messages:
+                    self._handle(message, stream, uploads)
+                self._outbox.flush()
+                messages = self._reader.read()
+        finally:
+            self._slice.occupancy.leave(holder)
+            with contextlib.suppress(OSError):
+                self._sock.shutdown(socket.SHUT_RDWR)
+            self._slice.launch_queue.end(stream, lambda: self._slice.occupancy.free(holder))
+            _log.info("driver detached", extra=client)
+
+    def _stream(self, hello: Hello, holder: Holder, share: Share | None) -> Stream:
+        """What the client owns, and the stream of its operations."""
+        party = Party(
+            holder.process,
+            holder.pid,
+            hello.notice_seconds,
+            hello.timeout_seconds,
+            tell=lambda text: self._outbox.send(Notice(text)),
+        )
         session = Session(
             hello.job,
             self._slice.machine,
             self._slice.hbm,
-            self._slice.counters,
+            self._slice.launcher,
             self._arena,
             HostCalls(self._outbox.send),
+            party,
+            share,
         )
-        uploads = Uploads(self._arena, self._slice.hbm_bytes, self._slice.machine.allocate)
-        _log.info("driver attached", extra={"client": holder.pid, "job": holder.job})
-        try:
-            self._outbox.send(self._slice.welcome())
-            while True:
-                for message in messages:
-                    self._handle(message, session, uploads)
-                self._outbox.flush()
-                messages = self._reader.read()
-        finally:
-            self._slice.occupancy.leave()
-            with contextlib.suppress(OSError):
-                self._sock.shutdown(socket.SHUT_RDWR)
-            self._slice.launch_queue.end(session, self._slice.occupancy.free)
-            _log.info("driver detached", extra={"client": holder.pid, "job": holder.job})
+        stream = Stream(session, self._outbox, self._slice.parties.attach(hello.job, party))
+        party.idle = stream.is_idle
+        return stream
 
-    def _handle(self, message: Request, session: Session, uploads: Uploads) -> None:
+    def _handle(self, message: Request, stream: Stream, uploads: Uploads) -> None:
         match message:
-            case Execute() | Assemble() | Release() | Fetch() | Copy() | Unload() | MemoryStats():
-                self._slice.launch_queue.submit(session, message, self._outbox)
+            case Execute() | Release() | Fetch() | Copy() | Assemble() | Unload() | MemoryStats():
+                self._slice.launch_queue.submit(stream, message)
             case Stage():
                 uploads.stage(message)
                 self._free(message.data)
             case Put():
                 upload = uploads.finish(message)
                 self._free(message.data)
-                self._slice.launch_queue.submit(session, upload, self._outbox)
+                self._slice.launch_queue.submit(stream, upload)
             case Compile():
-                self._compiler.submit(self._compile, message, session)
+                stream.session.party.compiling += 1
+                self._compiler.submit(self._compile, message, stream.session)
             case HostAnswer() | HostReached() | HostError():
-                session.host_calls.hear(message)
+                stream.session.host_calls.hear(message)
             case Status():
                 self._outbox.send(Telemetry(message.request, self._slice.telemetry()))
             case Hello():
@@ -201,16 +224,18 @@ class Connection:
             return
         reply: Message
         try:
-            program = self._slice.machine.compile(message.module, message.options)
+            ready = self._slice.programs.compile(message.module, message.options, several=session.shares_slice)
             if session.ended:
                 return
-            session.load(message.executable, program)
-            reply = describe(message.request, program)
+            session.load(message.executable, ready)
+            reply = describe(message.request, ready.program)
         except TpuError as error:
             reply = Failed(message.request, error.code, error.message)
         except Exception as error:  # noqa: BLE001 the outermost boundary of what a client's module can do
             _log.exception("compilation failed", extra={"job": session.job})
             reply = Failed(message.request, Internal.code, f"the compiler failed: {type(error).__name__}: {error}")
+        finally:
+            session.party.compiling -= 1
         self._outbox.send(reply)
 
 

@@ -140,8 +140,14 @@ class LaunchCalls:
         self._unsettled = True
 
     def receive(self, channel: int, parts: Sequence[tuple[int, Array]]) -> None:
+        self.ask(channel, parts)
+        self.take(channel, parts)
+
+    def ask(self, channel: int, parts: Sequence[tuple[int, Array]]) -> None:
         for core, target in parts:
             self._calls.ask(channel, core, target.nbytes)
+
+    def take(self, channel: int, parts: Sequence[tuple[int, Array]]) -> None:
         for core, target in parts:
             answer = self._calls.answer(channel, core)
             np.copyto(target, np.frombuffer(answer, target.dtype).reshape(target.shape))
@@ -152,3 +158,44 @@ class LaunchCalls:
         if self._unsettled:
             self._calls.say(HostBarrier(self._sequence))
             self._calls.reached()
+
+
+class SharedCalls:
+    """The same for a program of several clients: each core's callbacks are those of the client that owns it."""
+
+    def __init__(self, clients: Sequence[tuple[LaunchCalls, Sequence[int]]]) -> None:
+        """``clients`` with the positions of their cores in the program; each counts its own from 0."""
+        self._clients = [calls for calls, _ in clients]
+        self._owners = {place: (calls, core) for calls, places in clients for core, place in enumerate(places)}
+
+    def send(self, channel: int, core: int, part: Array) -> None:
+        calls, own = self._owners[core]
+        calls.send(channel, own, part)
+
+    def receive(self, channel: int, parts: Sequence[tuple[int, Array]]) -> None:
+        shares: dict[LaunchCalls, list[tuple[int, Array]]] = {calls: [] for calls in self._clients}
+        for core, target in parts:
+            calls, own = self._owners[core]
+            shares[calls].append((own, target))
+        for calls, share in shares.items():
+            calls.ask(channel, share)
+        for calls, share in shares.items():
+            calls.take(channel, share)
+
+    def settle(self) -> None:
+        """Wait until every host has done all it was asked to. Raises TpuError."""
+        failure: TpuError | None = None
+        for calls in self._clients:
+            try:
+                calls.settle()
+            except TpuError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+
+def launch_calls(clients: Sequence[tuple[HostCalls, int, Sequence[int] | None]]) -> LaunchCalls | SharedCalls:
+    """The callbacks of a launch that begins: of each client, with its sequence number and its places."""
+    if len(clients) == 1:
+        return clients[0][0].launch(clients[0][1])
+    return SharedCalls([(calls.launch(sequence), places or ()) for calls, sequence, places in clients])

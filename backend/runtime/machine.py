@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from backend.compiler import compile_module
-from backend.compiler.program import Program, TensorType
+from backend.compiler.program import Identity, Program, TensorType
 from backend.compiler.tiles import padded_bytes
 from backend.errors import Unimplemented
 from backend.hardware import Generation
@@ -32,6 +32,10 @@ class Machine(Protocol):
 
     def compile(self, module: bytes, options: bytes) -> Program:
         """Compile a StableHLO module with serialized XLA compile options. Raises TpuError."""
+        ...
+
+    def identify(self, module: bytes, options: bytes) -> Identity:
+        """What makes a module the same program as another one. Raises TpuError."""
         ...
 
     def load(self, program: Program) -> Loaded: ...
@@ -69,6 +73,11 @@ class EmulatedMachine:
             raise Unimplemented(
                 f"the slice runtime cannot compile: {error.name} is not installed; pip install 'tpuctl[jax]'"
             ) from error
+
+    def identify(self, module: bytes, options: bytes) -> Identity:
+        from backend.compiler.identity import identify  # jaxlib is imported when first needed
+
+        return identify(module, options)
 
     def load(self, program: Program) -> Loaded:
         return self._running_engine().load(program)

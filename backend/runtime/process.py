@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         log_in(directory)
         token = (directory / "token").read_text().strip()
-        chips = Slice(options.name, options.type)
+        chips = Slice(options.name, options.type, slices=options.slices)
     except (OSError, UnknownAcceleratorType) as error:
         return _give_up(directory, InvalidArgument.code, str(error), _BAD_ARGUMENTS)
     if not token:
@@ -59,9 +59,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--directory", type=Path, required=True, help="where the socket, token and log lie")
     parser.add_argument("--name", required=True)
     parser.add_argument("--type", required=True, help="accelerator type, such as v3-8")
+    parser.add_argument("--slices", type=_positive, default=1, help="slices of this type, joined over the network")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8470)
     return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return number
 
 
 def _give_up(directory: Path, code: int, message: str, status: int) -> int:

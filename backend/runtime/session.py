@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from backend.compiler.program import Program, TensorType
+from backend.compiler.program import TensorType
 from backend.errors import InvalidArgument, TpuError
 from backend.link.arena import Arena
 from backend.link.messages import (
@@ -25,14 +24,16 @@ from backend.link.messages import (
     Reply,
     Unload,
 )
-from backend.runtime.buffers import BufferTable, Column, Storage, gather, parts_of
-from backend.runtime.executable import Executable
+from backend.runtime.buffers import BufferTable, Column, Storage
+from backend.runtime.executable import Executable, Share
 from backend.runtime.hbm import Cores, Hbm
 from backend.runtime.host_calls import HostCalls
+from backend.runtime.launch import Call, Launcher
 from backend.runtime.machine import Machine
-from backend.runtime.telemetry import LaunchCounters
+from backend.runtime.parties import Appointment, Party
+from backend.runtime.programs import Ready
 from backend.runtime.uploads import Upload
-from backend.tensorcore.value import Launch, Value
+from backend.tensorcore.value import Value
 
 Operation = Execute | Upload | Fetch | Copy | Assemble | Release | Unload | MemoryStats
 _UNKNOWN = TensorType((), np.dtype("uint8"))
@@ -49,17 +50,22 @@ class Session:
         job: str,
         machine: Machine,
         hbm: Hbm,
-        counters: LaunchCounters,
+        launcher: Launcher,
         arena: Arena | None,
         host_calls: HostCalls,
+        party: Party,
+        share: Share | None = None,
     ) -> None:
+        """``share`` is None for a client that owns all cores."""
         self.job = job
         self.ended = False
+        self.launcher = launcher
+        self.host_calls = host_calls
+        self.party = party
         self._machine = machine
         self._hbm = hbm
-        self._counters = counters
         self._arena = arena
-        self.host_calls = host_calls
+        self._share = share
         self._buffers = BufferTable()
         self._executables: dict[int, Executable] = {}
         self._operations: dict[type, Callable[[Any], Reply | None]] = {
@@ -73,9 +79,20 @@ class Session:
             MemoryStats: self._memory_stats,
         }
 
-    def load(self, number: int, program: Program) -> None:
-        """Make ``program`` known as executable ``number``."""
-        self._executables[number] = Executable(program, self._machine.load(program), self._machine, self._hbm)
+    @property
+    def shares_slice(self) -> bool:
+        """Whether other processes of the job own some of the cores."""
+        return self._share is not None
+
+    def load(self, number: int, ready: Ready) -> None:
+        """Make a program known as executable ``number``."""
+        self._executables[number] = Executable(ready, self._machine, self._hbm, self._share)
+
+    def appointment(self, operation: Operation) -> Appointment | None:
+        """What an operation needs other processes for."""
+        if not isinstance(operation, Execute) or (executable := self._executables.get(operation.executable)) is None:
+            return None
+        return executable.appointment
 
     def is_short(self, operation: Operation) -> bool:
         """Whether an operation is sure to be done in a moment."""
@@ -93,10 +110,13 @@ class Session:
         match operation:
             case Execute():
                 executable = self._executables.get(operation.executable)
+                self._buffers.release(operation.released)
                 if executable is None:
                     return
+                for index in executable.donated(operation):
+                    self._buffers.release_argument(operation.inputs[index])
                 for number, (kind, _) in enumerate(executable.results, operation.outputs):
-                    self._buffers.add(number, Column(kind, None, executable.num_cores, error=error))
+                    self._buffers.add(number, Column(kind, None, executable.num_own_cores, error=error))
             case Upload(put=put):
                 self._buffers.add(put.buffer // POSITIONS, Column(_UNKNOWN, None, error=error))
             case Copy():
@@ -111,59 +131,26 @@ class Session:
         for core in cores:
             if not 0 <= core < len(self._hbm):
                 raise InvalidArgument(f"core {core} is not one of this slice's {len(self._hbm)}")
+            if self._share is not None and self._share.owners[core] != self._share.process:
+                raise InvalidArgument(f"core {core} belongs to worker {self._share.owners[core]}, not to this process")
         return self._hbm.cores(cores)
 
-    def _execute(self, operation: Execute) -> None:
+    def call(self, operation: Execute) -> Call:
+        """The client's part of a launch: what it brings for it. Raises TpuError."""
         self._buffers.release(operation.released)
         executable = self._executables.get(operation.executable)
         if executable is None:
             raise InvalidArgument(f"executable {operation.executable} is not loaded")
-        cores = self._cores(operation.cores) if operation.cores else executable.cores
         executable.check_call(operation)
+        cores = self._cores(operation.cores) if operation.cores else executable.own_cores
         arguments = [self._buffers.argument(named) for named in operation.inputs]
         executable.check_arguments(arguments)
-        values = [gather(argument) for argument in arguments]
-        donated = executable.donated(operation)
-        donated_bytes = sum(parts_of(arguments[parameter])[0][0].hbm_bytes for parameter in donated)
-        needed_bytes = executable.needed_bytes(donated_bytes)
-        self._hbm.require(cores, needed_bytes, executable.launch_purpose)
-        for parameter in donated:
-            self._release_argument(operation.inputs[parameter])
-        with self._hbm.holding(cores, donated_bytes + needed_bytes):
-            launch = self._run(executable, values, operation.sequence)
-        self._add_results(executable, launch, cores, operation.outputs)
+        if self._share is not None:
+            self.party.launched(executable.label)
+        return Call(operation, executable, arguments, cores, self._buffers, self.host_calls)
 
-    def _release_argument(self, named: int | list[int]) -> None:
-        if isinstance(named, list):
-            self._buffers.release_parts(named)
-        else:
-            self._buffers.release((named,))
-
-    def _run(self, executable: Executable, arguments: Sequence[Value], sequence: int) -> Launch:
-        started = time.perf_counter()
-        if executable.reaches_host:
-            calls = self.host_calls.launch(sequence)
-            try:
-                launch = executable.loaded.run(arguments, calls)
-            finally:
-                calls.settle()  # no callback may still be running when the launch is reported as over
-        else:
-            launch = executable.loaded.run(arguments)
-        executable.host_seconds = time.perf_counter() - started
-        self._counters.record(self.job, launch.device_seconds, launch.mxu_seconds, executable.host_seconds)
-        return launch
-
-    def _add_results(self, executable: Executable, launch: Launch, cores: Cores, first: int) -> None:
-        recycle, purpose, count = self._machine.recycle, executable.result_purpose, executable.num_cores
-        results = zip(launch.results, executable.results, strict=True)
-        for number, (value, (kind, size)) in enumerate(results, first):
-            storage = Storage(value, recycle)
-            if size is None:
-                column = Column(kind, storage, count)
-            else:
-                self._hbm.allocate(cores, size, purpose)
-                column = Column(kind, storage, count, hbm=self._hbm, where=cores, hbm_bytes=size)
-            self._buffers.add(number, column)
+    def _execute(self, operation: Execute) -> None:
+        self.launcher.run(self.job, (self.call(operation),))
 
     def _define(self, upload: Upload) -> None:
         put = upload.put
@@ -174,7 +161,7 @@ class Session:
 
     def _copy(self, operation: Copy) -> None:
         source, position = self._buffers[operation.source]
-        self._add(operation, source.kind, source.contents(), source.first + position)
+        self._add(operation, source.kind, source.contents(), source.place(position))
 
     def _add(self, operation: Put | Copy, kind: TensorType, storage: Storage, position: int) -> None:
         cores = self._cores((operation.core,))

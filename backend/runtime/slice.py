@@ -4,38 +4,71 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from backend.hardware import accelerator_type, core_locations
+from backend.errors import InvalidArgument
+from backend.hardware import CoreLocation, accelerator_type, core_locations
 from backend.link.messages import VERSION, Core, Welcome
+from backend.runtime.executable import Share
 from backend.runtime.hbm import Hbm
+from backend.runtime.launch import Launcher
 from backend.runtime.launch_queue import LaunchQueue
 from backend.runtime.machine import EmulatedMachine, Machine
 from backend.runtime.occupancy import Occupancy
+from backend.runtime.parties import Parties
+from backend.runtime.programs import Programs
 from backend.runtime.telemetry import LaunchCounters
 
 
 class Slice:
     """The chips of one slice, with everything that its clients share."""
 
-    def __init__(self, name: str, type_name: str, machine: Machine | None = None) -> None:
-        """Raises UnknownAcceleratorType."""
+    def __init__(self, name: str, type_name: str, machine: Machine | None = None, *, slices: int = 1) -> None:
+        """``slices`` equal ones, joined over the data-centre network, if more than 1. Raises UnknownAcceleratorType."""
         kind = accelerator_type(type_name)
         self.name = name
         self.type = kind
+        self.places = joined(core_locations(kind), slices)
+        self.num_hosts = kind.num_hosts * slices
         self.machine = machine or EmulatedMachine(kind.generation)
         self.hbm_bytes = kind.generation.hbm_available_bytes
-        self.hbm = Hbm([place.hbm_name for place in core_locations(kind)], self.hbm_bytes)
+        self.hbm = Hbm([place.hbm_name for _, place in self.places], self.hbm_bytes)
         self.counters = LaunchCounters()
+        self.launcher = Launcher(self.machine, self.hbm, self.counters)
+        self.programs = Programs(self.machine)
         self.occupancy = Occupancy()
-        self.launch_queue = LaunchQueue()
+        self.parties = Parties()
+        self.launch_queue = LaunchQueue(self.parties)
         self._started = time.monotonic()
 
-    def welcome(self) -> Welcome:
-        """How the slice introduces itself to a client."""
+    def share(self, process: int, processes: int) -> Share | None:
+        """The cores of one of a job's processes; None if it owns all. Raises InvalidArgument if there is no such share.
+
+        Each process owns the chips of as many hosts.
+        """
+        asked = f"TPUCTL_PROCESS={process}/{processes}"
+        if processes < 1 or not 0 <= process < processes:
+            raise InvalidArgument(f"{asked} is no process of a job; it reads I/P, with I from 0 to P - 1")
+        if self.num_hosts % processes:
+            valid = [str(count) for count in range(1, self.num_hosts + 1) if self.num_hosts % count == 0]
+            hosts = f"{self.num_hosts} host{'s' if self.num_hosts > 1 else ''}"
+            raise InvalidArgument(
+                f"{asked}: the {hosts} of this {self.type.name} slice can't be divided among {processes} processes; "
+                f"use {' or '.join((', '.join(valid[:-1]), valid[-1]) if valid[1:] else valid)}"
+            )
+        return Share(process, self._owners(processes)) if processes > 1 else None
+
+    def _owners(self, processes: int) -> list[int]:
+        return [place.process_index * processes // self.num_hosts for _, place in self.places]
+
+    def welcome(self, processes: int = 1) -> Welcome:
+        """How the slice introduces itself to a client that is one of ``processes``."""
+        owners = self._owners(processes)
         cores = [
-            Core(place.id, list(place.coords), place.core_on_chip, place.process_index)
-            for place in core_locations(self.type)
+            Core(place.id, list(place.coords), place.core_on_chip, owner, slice_index)
+            for (slice_index, place), owner in zip(self.places, owners, strict=True)
         ]
         return Welcome(VERSION, self.name, self.type.name, self.type.generation.device_kind, self.hbm_bytes, cores)
 
@@ -54,5 +87,20 @@ class Slice:
                 )
             ],
             "client": {"pid": holder.pid, "job": holder.job} if holder else None,
+            "clients": [
+                {"pid": each.pid, "job": each.job, "process": each.process, "processes": each.processes}
+                for each in self.occupancy.holders
+            ],
+            "troubles": dict(self.parties.troubles),
             **self.counters.values(),
         }
+
+
+def joined(places: Sequence[CoreLocation], slices: int) -> list[tuple[int, CoreLocation]]:
+    """The cores of equal slices one after the other, each with the index of its slice; ids and hosts go on counting."""
+    cores, hosts = len(places), 1 + max(place.process_index for place in places)
+    return [
+        (index, replace(place, id=place.id + index * cores, process_index=place.process_index + index * hosts))
+        for index in range(slices)
+        for place in places
+    ]

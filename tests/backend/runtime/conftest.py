@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backend.compiler.program import Computation, Cost, MemoryStats, Program, TensorType
+from backend.compiler.program import Computation, Cost, Identity, MemoryStats, Program, TensorType
 from backend.errors import InvalidArgument
 from backend.link.client import Connection
 from backend.link.messages import POSITIONS, Compile, Done, Execute, Failure, Fetch, Fetched, Message, Put, Reply
@@ -68,6 +68,9 @@ class TestMachine:
             cost=Cost(),
             optimized_module=b"",
         )
+
+    def identify(self, module: bytes, options: bytes) -> Identity:
+        return Identity(module, self.recipes[module.decode()].cores)
 
     def load(self, program: Program) -> LoadedRecipe:
         return LoadedRecipe(self, self.recipes[program.name])

@@ -1,0 +1,100 @@
+"""Which processes has a job, and what is each of them doing? What decides whether a launch of several can start."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+_FORGET_SECONDS = 10.0
+_TROUBLES_KEPT = 100
+
+
+@dataclass(frozen=True)
+class Appointment:
+    """A launch that needs several processes. ``label`` names its program: "jit_step (train.py:41)"."""
+
+    signature: bytes
+    label: str
+    processes: frozenset[int]
+
+
+@dataclass(eq=False)
+class Party:
+    """One process of a job, from when it attaches on.
+
+    ``idle`` says whether all it has launched is done; ``tell`` says something to the people who watch it.
+    """
+
+    process: int
+    pid: int
+    notice_seconds: float = 10.0
+    timeout_seconds: float = 120.0
+    ended: bool = False
+    compiling: int = 0
+    appointment: Appointment | None = None
+    last_label: str = ""
+    last_time: float = 0.0
+    idle: Callable[[], bool] = field(default=lambda: True)
+    tell: Callable[[str], None] = field(default=lambda text: None)
+
+    def launched(self, label: str) -> None:
+        """A program of this process starts."""
+        self.last_label, self.last_time = label, time.monotonic()
+
+
+@dataclass(eq=False)
+class Run:
+    """The processes of a job that belong together: the first to attach with each index, then the second, ..."""
+
+    job: str
+    parties: dict[int, Party] = field(default_factory=dict)
+    trouble: str | None = None
+    spoiled: bool = False
+    """Whether a process has ended before all it had launched was done."""
+
+
+class Parties:
+    """The runs of the job that holds the slice, and the troubles of the latest jobs. Any thread."""
+
+    def __init__(self) -> None:
+        self.troubles: dict[str, str] = {}
+        self._runs: list[Run] = []
+        self._left_time = 0.0
+
+    def attach(self, job: str, party: Party) -> Run:
+        """The run that a process takes part in from now on."""
+        if self._is_over(job):
+            self._runs.clear()
+            self.troubles.pop(job, None)
+        for run in self._runs:
+            if party.process not in run.parties:
+                break
+        else:
+            run = Run(job)
+            self._runs.append(run)
+        run.parties[party.process] = party
+        return run
+
+    def leave(self, run: Run, party: Party, *, spoiled: bool) -> None:
+        """A process has ended."""
+        party.ended = True
+        run.spoiled |= spoiled
+        self._left_time = time.monotonic()
+
+    def report(self, run: Run, trouble: str) -> None:
+        """Keep what keeps a run from going on; the first trouble is the cause of later ones."""
+        if run.trouble is None:
+            run.trouble = trouble
+            self.troubles.setdefault(run.job, trouble)
+            while len(self.troubles) > _TROUBLES_KEPT:
+                del self.troubles[next(iter(self.troubles))]
+
+    def _is_over(self, job: str) -> bool:
+        """Whether a process that attaches now starts the job anew: nobody is there, and nobody can be waited for."""
+        if any(run.job != job for run in self._runs):
+            return True
+        if any(not party.ended for run in self._runs for party in run.parties.values()):
+            return False
+        broken = any(run.spoiled or run.trouble for run in self._runs)
+        return broken or time.monotonic() - self._left_time > _FORGET_SECONDS
