@@ -36,11 +36,17 @@ def types(incomplete: str) -> list[str]:
     return _starting(incomplete, (row["type"] for row in known))
 
 
+def generations(incomplete: str) -> list[str]:
+    from backend.hardware.generations import GENERATIONS
+
+    return _starting(incomplete, GENERATIONS)
+
+
 def models(incomplete: str) -> list[str]:
     return _starting(incomplete, MODELS)
 
 
-SOURCES = {source.__name__: source for source in (slices, jobs, running_jobs, types, models)}
+SOURCES = {source.__name__: source for source in (slices, jobs, running_jobs, types, generations, models)}
 
 
 def _ask(path: str, field: str, version: str = "tpuctl/v1") -> list[Any]:

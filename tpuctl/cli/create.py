@@ -1,4 +1,4 @@
-"""tpuctl create: slices and single devices."""
+"""tpuctl create: slices, single devices and full pods."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.cli import complete
+from tpuctl.cli import complete, exit_codes
 from tpuctl.cli.options import Output, Wait, Zone, valid_slice
 from tpuctl.cli.output import Format
+from tpuctl.cli.problems import Problem
 
 RUNTIME_VERSION = "tpu-ubuntu2204-base"
 
-app = typer.Typer(help="Create a slice or a single device.", no_args_is_help=True)
+app = typer.Typer(help="Create a slice, a single device or a full pod.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A name that no slice has yet.", callback=valid_slice)]
 Type = Annotated[
@@ -30,10 +31,18 @@ class Device(StrEnum):
     V3 = "v3"
 
 
+Slices = Annotated[
+    int,
+    typer.Option("--slices", metavar="K", min=1, help="Join K such slices over the data-centre network."),
+]
+
+
 @app.command("slice")
-def create_slice(name: Name, type: Type, zone: Zone = None, wait: Wait = True, output: Output = Format.TABLE) -> None:
+def create_slice(
+    name: Name, type: Type, slices: Slices = 1, zone: Zone = None, wait: Wait = True, output: Output = Format.TABLE
+) -> None:
     """Create a slice."""
-    _create(name, type, zone, wait, output)
+    _create(name, type, zone, wait, output, slices)
 
 
 @app.command("device")
@@ -48,7 +57,34 @@ def create_device(
     _create(name, f"{type}-8", zone, wait, output)
 
 
-def _create(name: str, accelerator_type: str, zone: str | None, wait: bool, output: Format) -> None:
+@app.command("pod")
+def create_pod(
+    name: Name,
+    type: Annotated[
+        str,
+        typer.Option(
+            "--type",
+            "-t",
+            metavar="GENERATION",
+            help="Generation of the pod, such as v3.",
+            autocompletion=complete.generations,
+        ),
+    ],
+    zone: Zone = None,
+    wait: Wait = True,
+    output: Output = Format.TABLE,
+) -> None:
+    """Create a full pod: all chips of one torus."""
+    from backend.hardware import pod_type
+
+    try:
+        kind = pod_type(type)
+    except ValueError as error:
+        raise Problem(str(error), "", exit_codes.USAGE) from None
+    _create(name, kind.name, zone, wait, output)
+
+
+def _create(name: str, accelerator_type: str, zone: str | None, wait: bool, output: Format, slices: int = 1) -> None:
     from tpuctl.api.nodes import Node
     from tpuctl.cli.output import show_data
     from tpuctl.cli.plane import connect
@@ -57,11 +93,12 @@ def _create(name: str, accelerator_type: str, zone: str | None, wait: bool, outp
     with connect() as client:
         started = time.monotonic()
         spec = Node(accelerator_type=accelerator_type, runtime_version=RUNTIME_VERSION)
-        operation = client.create_node(name, spec, zone)
+        operation = client.create_node(name, spec, zone, num_slices=slices)
+        what = f"{slices} x {accelerator_type}" if slices > 1 else accelerator_type
         if wait:
-            with step(f"Creating slice {name} ({accelerator_type})", f"Slice {name} ({accelerator_type}) is READY"):
+            with step(f"Creating slice {name} ({what})", f"Slice {name} ({what}) is READY"):
                 client.wait(operation)
         else:
-            report(f"Slice {name} ({accelerator_type}) is being created", time.monotonic() - started)
+            report(f"Slice {name} ({what}) is being created", time.monotonic() - started)
         if output.is_data:
             show_data(client.get_node(name, zone).to_json(), output)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +20,8 @@ from tpuctl.cli.output import STATE_COLOURS
 from tpuctl.cli.units import UNKNOWN, bytes_text, seconds_text, share_text
 
 SIMULATED = ("  simulated", "dim")
+MOST_WORKERS = 16
+"""Of more than these, only those worth a look are shown."""
 
 
 def slice_view(found: dict[str, Any], wide: bool = False) -> RenderableType:
@@ -28,9 +32,10 @@ def slice_view(found: dict[str, Any], wide: bool = False) -> RenderableType:
     fields: dict[str, RenderableType] = {
         "Name": Text(found["name"], style="bold"),
         "State": Text.assemble((state, STATE_COLOURS.get(state, "")), f"  {found.get('health') or ''}"),
-        "Type": f"{found['type']}  {found['chips']} chips, {found['cores']} cores",
+        "Type": _shape(found),
         "Zone": found["zone"],
         "Endpoint": f"{found.get('endpoint') or UNKNOWN}",
+        **({"Workers": _hosts(found["workers"], wide)} if len(found.get("workers") or ()) > 1 else {}),
         "Job": found.get("job") or UNKNOWN,
         "HBM": Text.assemble(bar(share(used, limit), 20), f" {bytes_text(used)} of {bytes_text(limit)}"),
         "MXU busy": Text.assemble(bar(busy, 20), f" {share_text(busy)}", SIMULATED),
@@ -43,6 +48,51 @@ def slice_view(found: dict[str, Any], wide: bool = False) -> RenderableType:
         fields |= {"Socket": found["socket"], "Folder": found["directory"], "Pid": str(found.get("pid", UNKNOWN))}
     attach = Text.assemble("Use it: ", (f'eval "$(tpuctl attach {found["name"]})"', "cyan"))
     return Group(_fields(fields), "", chip_picture(found["type"], found.get("perCore", [])), "", attach)
+
+
+def _shape(found: dict[str, Any]) -> str:
+    """``2 x v3-32  4x4  32 chips, 64 cores, 8 hosts``: the counts are of all slices together."""
+    slices, hosts = found.get("numSlices", 1), found.get("hosts", 1)
+    several = f"{slices} x " if slices > 1 else ""
+    counts = f"{found['chips']} chips, {found['cores']} cores" + (f", {hosts} hosts" if hosts > 1 else "")
+    return "  ".join(filter(None, (several + found["type"], found.get("topology"), counts)))
+
+
+def _hosts(workers: Sequence[Mapping[str, Any]], wide: bool) -> str:
+    """The VMs with their addresses; of many, the first and the last."""
+    lines = [f"{worker['name']}  {worker['ipAddress']}" for worker in workers]
+    if len(lines) > MOST_WORKERS and not wide:
+        lines = [*lines[:2], f"... {len(lines) - 3} more (-o wide)", lines[-1]]
+    return "\n".join(lines)
+
+
+def job_workers(job: Mapping[str, Any], wide: bool) -> RenderableType | None:
+    """A row a worker: what it owns, how it is; those that did not do as most did, if they are many. None for one."""
+    workers = job.get("workers") or []
+    if len(workers) < 2:
+        return None
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("WORKER", "STATE", "PID", "EXIT", "VM", "ADDRESS", "HOSTS"):
+        table.add_column(heading, no_wrap=True)
+    states = [worker["state"] for worker in workers]
+    usual = max(set(states), key=states.count)
+    shown = [one for one in workers if wide or len(workers) <= MOST_WORKERS or one["state"] != usual]
+    for worker in shown:
+        state = worker["state"]
+        first = worker["index"] * worker["hosts"]
+        hosts = f"{first}-{first + worker['hosts'] - 1}" if worker["hosts"] > 1 else str(first)
+        mark = "  failed first" if worker["index"] == job.get("failedWorker") else ""
+        table.add_row(
+            f"{worker['index']}",
+            Text.assemble((state, STATE_COLOURS.get(state, "")), mark),
+            str(worker.get("pid") or UNKNOWN),
+            str(worker.get("exitCode", UNKNOWN)),
+            worker["name"],
+            worker["ipAddress"],
+            hosts,
+        )
+    rest = len(workers) - len(shown)
+    return Group(table, Text(f"and {rest} more {usual} (-o wide)", style="dim")) if rest else table
 
 
 def job_view(job: dict[str, Any], wide: bool = False) -> RenderableType:
@@ -60,8 +110,12 @@ def job_view(job: dict[str, Any], wide: bool = False) -> RenderableType:
         "Host time": seconds_text(job.get("hostSeconds")),
         "Device time": Text.assemble(seconds_text(job.get("deviceSeconds")), SIMULATED),
     }
+    if job.get("hosts", 1) > 1:
+        fields["Processes"] = f"{job['processes']}, for {job['hosts']} hosts"
     if job.get("error"):
         fields["Error"] = Text(job["error"].get("message", ""), style="red")
+    if job.get("trouble"):
+        fields["Trouble"] = Text(job["trouble"], style="yellow")
     if str(place):
         fields["Progress"] = Text.assemble(bar(place.share, 20), f" {place}")
         fields["Step, host"] = seconds_text(training.host_step_seconds(rows))
@@ -80,7 +134,13 @@ def job_view(job: dict[str, Any], wide: bool = False) -> RenderableType:
         }
     x_label, points = loss_curve(rows)
     plot = curve(points, title="loss", x_label=x_label)
-    return Group(_fields(fields), *([""] if plot else []), *(Text(line, style="cyan") for line in plot))
+    workers = job_workers(job, wide)
+    return Group(
+        _fields(fields),
+        *(["", workers] if workers else []),
+        *([""] if plot else []),
+        *(Text(line, style="cyan") for line in plot),
+    )
 
 
 def _fields(fields: dict[str, RenderableType]) -> Table:

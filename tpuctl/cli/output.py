@@ -17,6 +17,7 @@ STATE_COLOURS = {
     "RUNNING": "cyan",
     "SUCCEEDED": "green",
     "FAILED": "red",
+    "LOST": "red",
     "CANCELLED": "yellow",
     "CREATING": "yellow",
     "DELETING": "yellow",

@@ -78,6 +78,11 @@ def _state(row: Resource) -> Text:
     return Text(row["state"], style=STATE_COLOURS.get(row["state"], ""))
 
 
+def _type(found: Resource) -> str:
+    slices = found.get("numSlices", 1)
+    return f"{slices} x {found['type']}" if slices > 1 else str(found["type"])
+
+
 def _hbm_bar(found: Resource) -> Text:
     return bar(share(found.get("hbmBytesInUse"), found.get("hbmBytesLimit")))
 
@@ -107,7 +112,7 @@ def _metric(name: str, form: str) -> Callable[[Resource], str]:
 
 SLICES = (
     Column("NAME", _name),
-    Column("TYPE", lambda found: found["type"]),
+    Column("TYPE", _type),
     Column("STATE", _state),
     Column("CHIPS", lambda found: str(found["chips"])),
     Column("CORES", lambda found: str(found["cores"]), ROOMY),
