@@ -70,7 +70,7 @@ def _instruction(instruction: Instruction, computation: Computation, generation:
     if instruction.op in {"dot_general", "convolution", "ragged_dot"}:
         work.flops = _matrix_flops(instruction, computation)
         passes = instruction.attributes.get("passes", 1)
-        work.mxu_seconds = passes * work.flops / generation.bf16_flops_per_core
+        work.mxu_seconds = passes * work.flops / generation.bf16_flops_per_device
     elif instruction.op == "fusion":
         for inner in instruction.regions[0].instructions:
             if inner.op == ROUND:
@@ -81,9 +81,9 @@ def _instruction(instruction: Instruction, computation: Computation, generation:
     else:
         work.flops = float(max((computation.types[value].size for value in instruction.operands), default=0))
     vector_seconds = (
-        0.0 if work.mxu_seconds else (work.flops + 4 * work.transcendentals) / generation.vector_flops_per_core
+        0.0 if work.mxu_seconds else (work.flops + 4 * work.transcendentals) / generation.vector_flops_per_device
     )
-    memory_seconds = work.bytes_accessed / generation.hbm_bytes_per_second_per_core
+    memory_seconds = work.bytes_accessed / generation.hbm_bytes_per_second_per_device
     work.seconds = max(work.mxu_seconds, vector_seconds, memory_seconds)
     if instruction.op in _COLLECTIVES or instruction.attributes.get("over_cores"):
         work.seconds += _collective_seconds(_result_bytes(instruction, computation), generation, num_cores)
@@ -99,7 +99,7 @@ def _result_bytes(instruction: Instruction, computation: Computation) -> int:
 
 
 def _collective_seconds(nbytes: int, generation: Generation, num_cores: int) -> float:
-    chips = max(1, num_cores // generation.cores_per_chip)
+    chips = max(1, num_cores // generation.devices_per_chip)
     if chips == 1:
         return 0.0
     bandwidth = 2 * generation.ici_bytes_per_second_per_link

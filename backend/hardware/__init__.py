@@ -5,9 +5,13 @@ from backend.hardware.accelerator_types import (
     AcceleratorType,
     UnknownAcceleratorType,
     accelerator_type,
+    pod_type,
+    slice_of,
 )
-from backend.hardware.generations import GENERATIONS, Generation, generation
-from backend.hardware.torus import CoreLocation, core_locations
+from backend.hardware.generations import GENERATIONS, Generation, UnknownGeneration, generation
+from backend.hardware.locations import CoreLocation, core_locations, device_order
+from backend.hardware.topologies import InvalidTopology
+from backend.hardware.torus import Torus
 
 __all__ = [
     "ACCELERATOR_TYPES",
@@ -15,8 +19,14 @@ __all__ = [
     "AcceleratorType",
     "CoreLocation",
     "Generation",
+    "InvalidTopology",
+    "Torus",
     "UnknownAcceleratorType",
+    "UnknownGeneration",
     "accelerator_type",
     "core_locations",
+    "device_order",
     "generation",
+    "pod_type",
+    "slice_of",
 ]

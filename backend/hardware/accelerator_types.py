@@ -1,69 +1,159 @@
-"""Which slices can be asked for by name? One row an accelerator type.
+"""Which slices can be asked for by name? Accelerator types: a generation, a topology, and how its chips are hosted.
 
-Names, topologies and hosts: Cloud TPU's regions page and TPU configurations page. v2 and v3 names count TensorCores;
-a host of v2 and v3 holds 4 chips of 2 cores.
+Names count TensorCores on v2, v3, v4, v5p and tpu7x, chips on v5litepod and v6e.
+
+Sources
+    [hosts]  v2, v3, v4, v5p, 7x: 4 chips a host (docs.cloud.google.com/tpu/docs/v4, v5p, tpu7x); v5e and v6e: VMs of
+             1, 4 or 8 chips for a slice of one host, of 4 chips for larger ones (xpk, system_characteristics.py;
+             Cloud TPU's v6e page: 4x4 on 4 VMs ... 16x16 on 64)
+    [wraps]  v4, v5p, 7x: optical switches wrap every axis if all are multiples of 4, none of smaller slices; v5e, v6e:
+             an axis of 16 chips wraps (jax-ml/scaling-book, tpus.md). v2, v3: an axis as long as the pod's, for those
+             are what the pod's own wrap-around cables close
 """
 
 from __future__ import annotations
 
 import difflib
+import math
 from dataclasses import dataclass
+from functools import cached_property
 
-from backend.hardware.generations import Generation, generation
+from backend.hardware.generations import GENERATIONS, Generation, generation
+from backend.hardware.topologies import PUBLISHED, TWISTED, InvalidTopology, check, parse, text
+
+_MOST_NAMED = 12
 
 
 @dataclass(frozen=True)
 class AcceleratorType:
-    """A slice shape: ``topology`` in chips ("2x2"), and the generation its chips are of."""
+    """A slice shape: ``topology`` in chips ("4x4x8", "4x4x8_twisted"), and the generation its chips are of."""
 
     name: str
     generation: Generation
     topology: str
     chips_per_host: int = 4
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
-        return tuple(int(size) for size in self.topology.split("x"))
+        """Chips along each axis, x first."""
+        return parse(self.topology)[0]
+
+    @property
+    def twisted(self) -> bool:
+        """Whether the wrap links of the short axes land half a long axis further."""
+        return self.topology.endswith(TWISTED)
 
     @property
     def num_chips(self) -> int:
-        chips = 1
-        for size in self.shape:
-            chips *= size
-        return chips
+        return math.prod(self.shape)
 
     @property
     def num_cores(self) -> int:
+        """TensorCores."""
         return self.num_chips * self.generation.cores_per_chip
+
+    @property
+    def num_devices(self) -> int:
+        """Devices that JAX sees."""
+        return self.num_chips * self.generation.devices_per_chip
 
     @property
     def num_hosts(self) -> int:
         return max(1, self.num_chips // self.chips_per_host)
 
+    @property
+    def devices_per_host(self) -> int:
+        return self.num_devices // self.num_hosts
+
+    @property
+    def wrap(self) -> tuple[bool, ...]:
+        """For each axis, whether its ends are linked."""
+        pod = self.generation.pod_shape
+        if len(pod) == 3:
+            return (all(size % 4 == 0 for size in self.shape),) * 3
+        return tuple(size == max(pod) for size in self.shape)
+
+    @property
+    def hbm_bytes(self) -> int:
+        """HBM of all its chips."""
+        return self.num_chips * self.generation.hbm_bytes_per_chip
+
 
 class UnknownAcceleratorType(ValueError):
-    """No accelerator type has this name; the message gives the nearest and the valid ones."""
+    """No accelerator type has this name; the message gives the nearest, and those of its generation."""
 
     def __init__(self, name: str) -> None:
-        valid = ", ".join(ACCELERATOR_TYPES)
-        nearest = difflib.get_close_matches(name, ACCELERATOR_TYPES, n=1, cutoff=0.5)
+        nearest = difflib.get_close_matches(name, [*ACCELERATOR_TYPES, *_ALIASES], n=1, cutoff=0.5)
         hint = f" Did you mean {nearest[0]}?" if nearest else ""
-        super().__init__(f'"{name}" is not an accelerator type.{hint} Valid types: {valid}.')
+        prefix = (nearest[0] if nearest else name).partition("-")[0]
+        family = [row for row in ACCELERATOR_TYPES if row.startswith(f"{prefix}-")][:_MOST_NAMED]
+        valid = f"{', '.join(family)}" if family else f"those of {', '.join(_PREFIXES)}"
+        super().__init__(f'"{name}" is not an accelerator type.{hint} Valid types: {valid}; see tpuctl list types.')
         self.name = name
+
+
+def _chips_per_host(chips_generation: Generation, chips: int) -> int:
+    one_host = len(chips_generation.pod_shape) == 2 and chips_generation.names_count == "chips"
+    return chips if one_host and chips <= 8 else 4
+
+
+def _slice(chips_generation: Generation, topology: str) -> AcceleratorType:
+    """A slice of any topology. Raises InvalidTopology."""
+    return _row(chips_generation, *check(chips_generation, topology))
+
+
+def _row(chips_generation: Generation, shape: tuple[int, ...], twisted: bool = False) -> AcceleratorType:
+    chips = math.prod(shape)
+    counted = chips * (chips_generation.cores_per_chip if chips_generation.names_count == "cores" else 1)
+    return AcceleratorType(
+        f"{chips_generation.name_prefix}-{counted}",
+        chips_generation,
+        text(shape) + (TWISTED if twisted else ""),
+        _chips_per_host(chips_generation, chips),
+    )
 
 
 ACCELERATOR_TYPES: dict[str, AcceleratorType] = {
     row.name: row
-    for row in (
-        AcceleratorType("v2-8", generation("v2"), "2x2"),
-        AcceleratorType("v3-8", generation("v3"), "2x2"),
-    )
+    for name, topologies in PUBLISHED.items()
+    for row in (_row(GENERATIONS[name], *parse(topology)) for topology in topologies)
 }
+"""The published types with the topology that each has by default, generation by generation, smallest first."""
+
+_ALIASES = {
+    row.name.replace("v5litepod-", "v5e-"): row.name
+    for row in ACCELERATOR_TYPES.values()
+    if row.generation.name == "v5e"
+}
+_PREFIXES = {row.name_prefix: row for row in GENERATIONS.values()}
 
 
-def accelerator_type(name: str) -> AcceleratorType:
-    """The accelerator type called ``name`` ("v3-8"). Raises UnknownAcceleratorType."""
-    try:
-        return ACCELERATOR_TYPES[name]
-    except KeyError:
-        raise UnknownAcceleratorType(name) from None
+def accelerator_type(name: str, topology: str | None = None) -> AcceleratorType:
+    """The accelerator type called ``name`` ("v3-32"), in its default topology or another of as many chips.
+
+    Raises UnknownAcceleratorType, InvalidTopology.
+    """
+    known = ACCELERATOR_TYPES.get(_ALIASES.get(name, name))
+    if topology is None or (known and topology == known.topology):
+        if known is None:
+            raise UnknownAcceleratorType(name)
+        return known
+    prefix = (known.name if known else name).partition("-")[0]
+    if prefix not in _PREFIXES:
+        raise UnknownAcceleratorType(name)
+    found = _slice(_PREFIXES[prefix], topology)
+    if found.name != (known.name if known else name):
+        same = known.topology if known else found.name
+        raise InvalidTopology(found.generation, topology, f"it makes {found.name}, not {name}", [same])
+    return found
+
+
+def slice_of(generation_name: str, topology: str) -> AcceleratorType:
+    """A slice by its shape: ("v4", "4x4x8") is v4-256. Raises UnknownGeneration, InvalidTopology."""
+    return _slice(generation(generation_name), topology)
+
+
+def pod_type(generation_name: str) -> AcceleratorType:
+    """The full pod of a generation. Raises UnknownGeneration."""
+    kind = generation(generation_name)
+    return _row(kind, kind.pod_shape)

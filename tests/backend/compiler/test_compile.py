@@ -128,7 +128,7 @@ def test_simulated_time_grows_with_the_work(chips: Chips) -> None:
     few, many = (chips.compile(lambda a: a @ a, x).cost for x in (small, large))
     assert many.flops == 512 * few.flops
     assert many.device_seconds > 10 * few.device_seconds
-    assert many.device_seconds > many.flops / generation("v3").bf16_flops_per_core
+    assert many.device_seconds > many.flops / generation("v3").bf16_flops_per_device
 
 
 def test_a_loop_is_charged_for_each_trip(chips: Chips) -> None:
