@@ -34,14 +34,16 @@ class Client(handles.Droppable):
         self.session = session
         self.process = session.process
         own = itertools.count()
-        self.devices = [
+        listed = [
             Device(session, core, next(own) if core.process_index == self.process else None)
             for core in session.welcome.cores
         ]
-        self.own_devices = [device for device in self.devices if device.is_addressable]
-        self.device_handles = lasting.pointers([device.handle for device in self.devices])
+        self.devices = sorted(listed, key=lambda device: device.core.id)
+        """By id; jax.devices() has them in the order of the welcome."""
+        self.own_devices = [device for device in listed if device.is_addressable]
+        self.device_handles = lasting.pointers([device.handle for device in listed])
         self.own_device_handles = lasting.pointers([device.handle for device in self.own_devices])
-        self.descriptions = lasting.pointers([device.description for device in self.devices])
+        self.descriptions = lasting.pointers([device.description for device in listed])
         self.memory_handles = lasting.pointers(
             [memory.handle for device in self.own_devices for memory in device.memories]
         )

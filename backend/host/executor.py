@@ -78,6 +78,7 @@ class LocalExecutor:
             "--directory": str(directory),
             "--name": hosted.name,
             "--type": hosted.kind.name,
+            "--topology": hosted.kind.topology,
             "--host": hosted.address.host,
             "--port": str(hosted.address.port),
         }

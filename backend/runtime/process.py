@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 from backend.errors import FailedPrecondition, InvalidArgument
-from backend.hardware import UnknownAcceleratorType
+from backend.hardware import InvalidTopology, UnknownAcceleratorType
 from backend.runtime.announcement import SOCKET, announce, announce_failure, withdraw
 from backend.runtime.log import log_in
 from backend.runtime.server import Server
@@ -31,8 +31,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         log_in(directory)
         token = (directory / "token").read_text().strip()
-        chips = Slice(options.name, options.type, slices=options.slices)
-    except (OSError, UnknownAcceleratorType) as error:
+        chips = Slice(options.name, options.type, topology=options.topology, slices=options.slices)
+    except (OSError, UnknownAcceleratorType, InvalidTopology) as error:
         return _give_up(directory, InvalidArgument.code, str(error), _BAD_ARGUMENTS)
     if not token:
         return _give_up(directory, InvalidArgument.code, f"{directory / 'token'} is empty", _BAD_ARGUMENTS)
@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--directory", type=Path, required=True, help="where the socket, token and log lie")
     parser.add_argument("--name", required=True)
     parser.add_argument("--type", required=True, help="accelerator type, such as v3-8")
+    parser.add_argument("--topology", help="chips along each axis, such as 4x4x8, if not the type's default")
     parser.add_argument("--slices", type=_positive, default=1, help="slices of this type, joined over the network")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8470)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from backend.errors import InvalidArgument
-from backend.hardware import CoreLocation, accelerator_type, core_locations
+from backend.hardware import CoreLocation, accelerator_type, core_locations, device_order
 from backend.link.messages import VERSION, Core, Welcome
 from backend.runtime.executable import Share
 from backend.runtime.hbm import Hbm
@@ -25,16 +23,27 @@ from backend.runtime.telemetry import LaunchCounters
 class Slice:
     """The chips of one slice, with everything that its clients share."""
 
-    def __init__(self, name: str, type_name: str, machine: Machine | None = None, *, slices: int = 1) -> None:
-        """``slices`` equal ones, joined over the data-centre network, if more than 1. Raises UnknownAcceleratorType."""
-        kind = accelerator_type(type_name)
+    def __init__(
+        self,
+        name: str,
+        type_name: str,
+        machine: Machine | None = None,
+        *,
+        topology: str | None = None,
+        slices: int = 1,
+    ) -> None:
+        """``slices`` equal ones, joined over the data-centre network, if more than 1.
+
+        Raises UnknownAcceleratorType, InvalidTopology.
+        """
+        kind = accelerator_type(type_name, topology)
         self.name = name
         self.type = kind
-        self.places = joined(core_locations(kind), slices)
+        self.places = core_locations(kind, slices)
         self.num_hosts = kind.num_hosts * slices
         self.machine = machine or EmulatedMachine(kind.generation)
         self.hbm_bytes = kind.generation.hbm_available_bytes
-        self.hbm = Hbm([place.hbm_name for _, place in self.places], self.hbm_bytes)
+        self.hbm = Hbm([place.hbm_name for place in self.places], self.hbm_bytes)
         self.counters = LaunchCounters()
         self.launcher = Launcher(self.machine, self.hbm, self.counters)
         self.programs = Programs(self.machine)
@@ -61,14 +70,16 @@ class Slice:
         return Share(process, self._owners(processes)) if processes > 1 else None
 
     def _owners(self, processes: int) -> list[int]:
-        return [place.process_index * processes // self.num_hosts for _, place in self.places]
+        return [self._owner(place, processes) for place in self.places]
+
+    def _owner(self, place: CoreLocation, processes: int) -> int:
+        return place.process_index * processes // self.num_hosts
 
     def welcome(self, processes: int = 1) -> Welcome:
         """How the slice introduces itself to a client that is one of ``processes``."""
-        owners = self._owners(processes)
         cores = [
-            Core(place.id, list(place.coords), place.core_on_chip, owner, slice_index)
-            for (slice_index, place), owner in zip(self.places, owners, strict=True)
+            Core(place.id, list(place.coords), place.core_on_chip, self._owner(place, processes), place.slice_index)
+            for place in device_order(self.places)
         ]
         return Welcome(VERSION, self.name, self.type.name, self.type.generation.device_kind, self.hbm_bytes, cores)
 
@@ -78,6 +89,7 @@ class Slice:
         return {
             "name": self.name,
             "type": self.type.name,
+            "topology": self.type.topology,
             "pid": os.getpid(),
             "uptimeSeconds": time.monotonic() - self._started,
             "cores": [
@@ -94,13 +106,3 @@ class Slice:
             "troubles": dict(self.parties.troubles),
             **self.counters.values(),
         }
-
-
-def joined(places: Sequence[CoreLocation], slices: int) -> list[tuple[int, CoreLocation]]:
-    """The cores of equal slices one after the other, each with the index of its slice; ids and hosts go on counting."""
-    cores, hosts = len(places), 1 + max(place.process_index for place in places)
-    return [
-        (index, replace(place, id=place.id + index * cores, process_index=place.process_index + index * hosts))
-        for index in range(slices)
-        for place in places
-    ]

@@ -12,7 +12,7 @@ from tpuctl.store import NodeRow
 
 def kind_of(node: NodeRow) -> AcceleratorType:
     """The shape of each of the node's slices."""
-    return accelerator_type(node.accelerator_type)
+    return accelerator_type(node.accelerator_type, node.topology)
 
 
 def num_hosts(node: NodeRow) -> int:
