@@ -68,8 +68,9 @@ class Executable:
             return
         self.places = [place for place, owner in enumerate(owners) if owner == share.process]
         self.num_own_cores = len(self.places)
-        self.own_cores = hbm.cores([device_ids[place] for place in self.places]) if self.places else slice(0)
-        self.appointment = Appointment(signature, self.label, frozenset(owners))
+        if self.places:
+            self.own_cores = hbm.cores([device_ids[place] for place in self.places])
+            self.appointment = Appointment(signature, self.label, frozenset(owners))
 
     @property
     def is_short(self) -> bool:

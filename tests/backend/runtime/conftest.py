@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backend.compiler.program import Computation, Cost, Identity, MemoryStats, Program, TensorType
+from backend.compiler.program import Computation, Cost, Identity, Instruction, MemoryStats, Program, TensorType
 from backend.errors import InvalidArgument
 from backend.link.client import Connection
 from backend.link.messages import POSITIONS, Compile, Done, Execute, Failure, Fetch, Fetched, Message, Put, Reply
@@ -35,6 +35,7 @@ class Recipe:
     results: list[TensorType]
     cores: list[int] = field(default_factory=lambda: [0])
     donated: list[int] = field(default_factory=list)
+    source: str = ""
 
 
 class TestMachine:
@@ -45,16 +46,20 @@ class TestMachine:
     def __init__(self) -> None:
         self.recipes: dict[str, Recipe] = {}
         self.seen: list[list[Value]] = []
+        self.made: list[list[Value]] = []
         self.recycled: list[Value] = []
+        self.compiled: list[str] = []
 
     def compile(self, module: bytes, options: bytes) -> Program:
         name = module.decode()
+        self.compiled.append(name)
         if name not in self.recipes:
             raise InvalidArgument(f"no recipe {name}")
         recipe = self.recipes[name]
         count = len(recipe.parameters)
         returns = list(range(count, count + len(recipe.results)))
-        body = Computation(list(range(count)), [*recipe.parameters, *recipe.results], [], returns)
+        steps = [Instruction("step", [], [], source=recipe.source)] if recipe.source else []
+        body = Computation(list(range(count)), [*recipe.parameters, *recipe.results], steps, returns)
         return Program(
             name=name,
             num_replicas=1,
@@ -98,14 +103,15 @@ class LoadedRecipe:
         results = self.recipe.function([argument.array for argument in arguments])
         kinds = self.recipe.results
         values = [Value(array, array.shape == kind.shape) for array, kind in zip(results, kinds, strict=True)]
+        self.machine.made.append(values)
         return Launch(values, 0.25, 0.125)
 
 
 class Driver:
     """A driver client as small as can be. Numbers are those of columns."""
 
-    def __init__(self, address: str, job: str = "test", token: str = "") -> None:
-        self.link = Connection(address, "driver", job, token, timeout=5.0)
+    def __init__(self, address: str, job: str = "test", token: str = "", **process: Any) -> None:
+        self.link = Connection(address, "driver", job, token, timeout=5.0, **process)
         self.done = 0
         self.failures: dict[int, Failure] = {}
         self.replies: list[Reply] = []
@@ -200,7 +206,13 @@ def fail(arrays: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
+def slices() -> int:
+    """How many v3-8 slices the runtime has, each with one host and 8 cores."""
+    return 1
+
+
+@pytest.fixture
+def running(tmp_path: Path, slices: int) -> Iterator[Running]:
     machine = TestMachine()
     gate = threading.Event()
     vector = TensorType((4,), F4)
@@ -213,7 +225,7 @@ def running(tmp_path: Path) -> Iterator[Running]:
         "wait": Recipe(lambda a: [a[0]] if gate.wait(20) else [], [vector], [vector]),
         "16 GiB": Recipe(lambda a: [], [vector], [TensorType((1 << 32,), F4)]),
     }
-    chips = Slice("test", "v3-8", machine)
+    chips = Slice("test", "v3-8", machine, slices=slices)
     server = Server(chips, tmp_path / "link.sock", "127.0.0.1", 0, TOKEN)
     server.start()
     yield Running(chips, machine, tmp_path, server.port, gate)
@@ -226,7 +238,7 @@ def connect(running: Running) -> Iterator[Callable[..., Driver]]:
     """Opens driver clients, on the Unix socket if nothing else is said."""
     drivers = []
 
-    def open_driver(address: str | None = None, **options: str) -> Driver:
+    def open_driver(address: str | None = None, **options: Any) -> Driver:
         drivers.append(Driver(address or running.unix, **options))
         return drivers[-1]
 
