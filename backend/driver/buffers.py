@@ -76,14 +76,14 @@ def _from_host(args: Any) -> None:
     if size and strides is not None:
         source = np.ascontiguousarray(host_array(address, shape, strides, dtype))
         address = source.ctypes.data
-    args.buffer = upload(memory, shape, dtype, address if size else 0)
+    args.buffer = upload(memory, shape, dtype, address if size else 0, (args.data, strides))
     args.done_with_host_buffer = READY
 
 
-def upload(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], address: int) -> int:
+def upload(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], address: int, origin: Any = None) -> int:
     """The handle of a new buffer with the row-major data at ``address``, which is free again at return.
 
-    Raises TpuError.
+    ``origin`` says where the data is from, if what is at ``address`` is a copy. Raises TpuError.
     """
     session = memory.device.session
     size = math.prod(shape) * dtype.itemsize
@@ -96,7 +96,7 @@ def upload(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], address
     buffer = number * POSITIONS
     core, kind, name, dims = memory.device.core.id, memory.kind, dtype.name, list(shape)
     caller = call_of_jax()
-    if (source := _replicas.source((caller, address, dtype, shape), memory)) is not None:
+    if (source := _replicas.source((caller, origin or address, dtype, shape), memory)) is not None:
         sequence = session.submit(
             lambda sequence: Copy(sequence, source, buffer, core, kind)  # type: ignore[arg-type]
         )
@@ -108,7 +108,7 @@ def upload(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], address
             size,
         )
         if caller is not None and size:
-            _replicas.begin((caller, address, dtype, shape), memory, buffer)
+            _replicas.begin((caller, origin or address, dtype, shape), memory, buffer)
     return new_buffer(memory, number, shape, dtype, sequence)
 
 
