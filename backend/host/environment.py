@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from backend.hardware import AcceleratorType
 from backend.host.address import COORDINATOR_PORT
 from backend.host.workers import Bounds, HostedSlice, Process, process_bounds, processes
 
@@ -65,10 +66,11 @@ def geometry(hosted: HostedSlice, process: Process) -> dict[str, str]:
     """The slice's shape, and the processes' shares of it if they are boxes."""
     kind, hosts, held = hosted.kind, hosted.host_bounds, hosted.chips_per_host_bounds
     found = {
-        "TPU_TOPOLOGY": kind.topology,
+        "TPU_TOPOLOGY": topology_text(kind),
+        "TPU_TOPOLOGY_ALT": "true" if kind.twisted else "false",
         "TPU_CHIPS_PER_HOST_BOUNDS": bounds_text(held),
         "TPU_HOST_BOUNDS": bounds_text(hosts),
-        "TPU_TOPOLOGY_WRAP": wrap_text(getattr(kind, "wrap", ())),
+        "TPU_TOPOLOGY_WRAP": wrap_text(kind.wrap),
     }
     _, peers, _ = slice_of(hosted, process)
     grid = process_bounds(hosts, len(peers)) if len(peers) <= kind.num_hosts else None
@@ -101,6 +103,11 @@ def slice_of(hosted: HostedSlice, process: Process) -> tuple[int, list[Process],
 
 def bounds_text(bounds: Bounds) -> str:
     return ",".join(map(str, bounds))
+
+
+def topology_text(kind: AcceleratorType) -> str:
+    """Chips along each axis; whether the torus is twisted is told apart from it."""
+    return "x".join(map(str, kind.shape))
 
 
 def wrap_text(wrap: Iterable[bool]) -> str:

@@ -79,11 +79,10 @@ class LocalExecutor:
             "--name": hosted.name,
             "--type": hosted.kind.name,
             "--topology": hosted.kind.topology,
+            "--slices": str(hosted.num_slices),
             "--host": hosted.address.host,
             "--port": str(hosted.address.port),
         }
-        if hosted.num_slices > 1:
-            options["--slices"] = str(hosted.num_slices)
         arguments = [text for option in options.items() for text in option]
         process.launch(directory, [*self._runtime, *arguments], runtime_environment(os.environ))
 

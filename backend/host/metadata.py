@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from backend.host.environment import bounds_text, geometry, megascale, slice_of, wrap_text
+from backend.host.environment import bounds_text, geometry, megascale, slice_of, topology_text, wrap_text
 from backend.host.workers import HostedSlice, Process
 
 ROOT = "/computeMetadata/v1/"
@@ -50,9 +50,10 @@ def _tpu_env(hosted: HostedSlice, process: Process, index: int) -> str:
         "ACCELERATOR_TYPE": kind.name,
         "CHIPS_PER_HOST_BOUNDS": bounds_text(hosted.chips_per_host_bounds),
         "HOST_BOUNDS": bounds_text(hosted.host_bounds),
-        "TOPOLOGY": kind.topology,
+        "TOPOLOGY": topology_text(kind),
+        "ALT": "true" if kind.twisted else "false",
         "TYPE": kind.generation.name.upper(),
-        "WRAP": wrap_text(getattr(kind, "wrap", ())),
+        "WRAP": wrap_text(kind.wrap),
         "WORKER_ID": str(index),
         "NODE_ID": hosted.name,
         "ZONE": hosted.zone,
@@ -75,6 +76,11 @@ class MetadataServer:
     def endpoint(self) -> str:
         """``host:port``."""
         return f"{self._server.server_address[0]!s}:{self._server.server_address[1]}"
+
+    def close(self) -> None:
+        """End a server that was started."""
+        self._server.shutdown()
+        self._server.server_close()
 
     def start(self) -> None:
         threading.Thread(target=self._server.serve_forever, name="metadata", daemon=True).start()

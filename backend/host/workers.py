@@ -8,7 +8,9 @@ from functools import cached_property
 from math import prod
 from pathlib import Path
 
-from backend.hardware import AcceleratorType, core_locations
+from backend.hardware import AcceleratorType
+from backend.hardware.locations import host_tile
+from backend.hardware.torus import shape_3d
 from backend.host.address import Address, Block
 
 MOST_BY_DEFAULT = 8
@@ -52,17 +54,16 @@ class HostedSlice:
         addresses = Block(self.address, self.num_hosts).hosts()
         return [Worker(index, f"t1v-n-{self.uid[:8]}-w-{index}", ip) for index, ip in enumerate(addresses)]
 
-    @cached_property
+    @property
     def chips_per_host_bounds(self) -> Bounds:
         """The box of chips that a host holds, in chips along x, y, z."""
-        coords = [place.coords for place in core_locations(self.kind) if place.process_index == 0]
-        return tuple(max(axis) + 1 for axis in zip(*coords, strict=True))
+        return host_tile(self.kind)
 
-    @cached_property
+    @property
     def host_bounds(self) -> Bounds:
         """Hosts along x, y, z of one slice."""
-        shape = (*self.kind.shape, 1, 1)[:3]
-        return tuple(chips // held for chips, held in zip(shape, self.chips_per_host_bounds, strict=True))
+        held = self.chips_per_host_bounds
+        return tuple(chips // of_host for chips, of_host in zip(shape_3d(self.kind), held, strict=True))
 
 
 @dataclass(frozen=True)

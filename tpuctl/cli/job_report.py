@@ -30,8 +30,8 @@ def report(job: Job, rows: Sequence[Mapping[str, float]]) -> None:
     console.print(_ending(job))
     for artifact in job.artifacts:
         console.print(Text(f"  {artifact}"))
-    if job.error and job.error.message:
-        console.print(Text(f"  {job.error.message}"))
+    for line in job.error.message.splitlines() if job.error else ():
+        console.print(Text(f"  {line}"))
     if job.ephemeral_slice and job.keep_slice:
         console.print(Text(f"Slice {job.slice} is kept. Delete it: tpuctl delete slice {job.slice}"))
 

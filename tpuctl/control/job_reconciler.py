@@ -143,7 +143,7 @@ class JobReconciler:
         trouble = None if node is None else self._trouble(job, node)
         exit = None if failed is None else ends.get(failed)
         if len(ends) > 1:
-            said = f"worker {failed} {how_it_ended(exit)}; the others were ended"
+            said = f"worker {failed} {how_it_ended(exit)}"
         else:
             said = "the job's worker was killed, and the command with it" if exit is None else ""
         message = "\n".join(filter(None, (said, trouble)))

@@ -87,7 +87,7 @@ def shell_status(exit: Exit) -> int | None:
 
 
 def how_it_ended(exit: Exit | None) -> str:
-    """What is said of a worker that failed."""
+    """What is said of the worker that failed first."""
     if exit is None:
         return "was killed, and its command with it"
-    return f"failed with exit status {exit.exit_code}" if exit.signal is None else f"died by signal {exit.signal}"
+    return f"failed first: exit status {exit.exit_code}" if exit.signal is None else f"died first: signal {exit.signal}"

@@ -19,4 +19,4 @@ def test_after_a_file_nothing_of_tpuctl_s_own_is_offered(home, words, last):
 
 @pytest.mark.parametrize("words", ["run job", "run job mnist", "run job mnist --epochs 3", "run job --type v3-8"])
 def test_before_it_and_after_a_model_options_are_offered(home, words):
-    assert values(words, "--sl") == ["--slice"]
+    assert values(words, "--sl") == ["--slice", "--slices"]

@@ -116,8 +116,8 @@ def test_how_workers_end_is_how_their_job_ends(failed: int | None, cancelled: bo
 @pytest.mark.parametrize(
     ("exit", "status", "words"),
     [
-        (Exit(3, None, 0.0, 1.0), 3, "failed with exit status 3"),
-        (Exit(None, 9, 0.0, 1.0), 137, "died by signal 9"),
+        (Exit(3, None, 0.0, 1.0), 3, "failed first: exit status 3"),
+        (Exit(None, 9, 0.0, 1.0), 137, "died first: signal 9"),
     ],
 )
 def test_a_signal_is_told_as_a_shell_does(exit: Exit, status: int, words: str) -> None:

@@ -103,7 +103,7 @@ def test_a_worker_that_fails_ends_the_job_with_its_status(
     done = ended(job)
     assert (done.state, done.exit_code, done.failed_worker) == (JobState.FAILED, 3, 1)
     assert done.error is not None
-    assert done.error.message == "worker 1 failed with exit status 3; the others were ended"
+    assert done.error.message == "worker 1 failed first: exit status 3"
     assert [(worker.state, worker.exit_code) for worker in done.workers] == [("FAILED", 143), ("FAILED", 3)]
     assert nothing_is_left(job)
 
