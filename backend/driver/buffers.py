@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import math
+import operator
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from backend.driver import abi, handles
 from backend.driver.columns import Buffer, Column
 from backend.driver.devices import Memory
 from backend.driver.events import READY, ready_event
-from backend.driver.replicas import Replicas, call_of_jax
+from backend.driver.replicas import sent_before
 from backend.driver.session import Session
 from backend.driver.slots import slot
 from backend.driver.structs import STRUCTS
@@ -29,7 +31,6 @@ _ADDRESS_SHIFT = 12
 _row = (ctypes.c_void_p * 1)()
 _rows = (ctypes.c_void_p * 1)(ctypes.addressof(_row))
 _ROWS = ctypes.addressof(_rows)
-_replicas = Replicas()
 
 
 def new_buffer(memory: Memory, number: int, shape: tuple[int, ...], dtype: np.dtype[Any], sequence: int) -> int:
@@ -60,6 +61,11 @@ def host_array(address: int, shape: tuple[int, ...], strides: tuple[int, ...] | 
     return np.ndarray(shape, dtype, _memory(address + below, size), -below, strides)
 
 
+def _row_major(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """The strides in bytes of an array without gaps."""
+    return tuple(accumulate(reversed(shape[1:]), operator.mul, initial=itemsize))[::-1] if shape else ()
+
+
 def _memory(address: int, size: int) -> memoryview[int]:
     return memoryview((ctypes.c_char * size).from_address(address)).cast("B")
 
@@ -73,17 +79,17 @@ def _from_host(args: Any) -> None:
     memory = handles.resolve(args.memory) if args.memory else handles.resolve(args.device).memories[0]
     size = math.prod(shape) * dtype.itemsize
     address, source = args.data, None
-    if size and strides is not None:
+    if size and strides is not None and strides != _row_major(shape, dtype.itemsize):
         source = np.ascontiguousarray(host_array(address, shape, strides, dtype))
         address = source.ctypes.data
-    args.buffer = upload(memory, shape, dtype, address if size else 0, (args.data, strides))
+    args.buffer = upload(memory, shape, dtype, address if size else 0)
     args.done_with_host_buffer = READY
 
 
-def upload(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], address: int, origin: Any = None) -> int:
+def upload(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], address: int) -> int:
     """The handle of a new buffer with the row-major data at ``address``, which is free again at return.
 
-    ``origin`` says where the data is from, if what is at ``address`` is a copy. Raises TpuError.
+    Raises TpuError.
     """
     session = memory.device.session
     size = math.prod(shape) * dtype.itemsize
@@ -95,9 +101,8 @@ def upload(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], address
     number = session.new_numbers()
     buffer = number * POSITIONS
     core, kind, name, dims = memory.device.core.id, memory.kind, dtype.name, list(shape)
-    caller = call_of_jax()
-    if (source := _replicas.source((caller, origin or address, dtype, shape), memory)) is not None:
-        sequence = session.submit(
+    if size and (source := sent_before(core, buffer)) is not None:
+        sequence = session.submit_soon(
             lambda sequence: Copy(sequence, source, buffer, core, kind)  # type: ignore[arg-type]
         )
     else:
@@ -107,8 +112,6 @@ def upload(memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any], address
             address,
             size,
         )
-        if caller is not None and size:
-            _replicas.begin((caller, origin or address, dtype, shape), memory, buffer)
     return new_buffer(memory, number, shape, dtype, sequence)
 
 

@@ -70,8 +70,7 @@ class Column:
         self.released = number == NO_NUMBER
         self._dims: Any = None
         self._blocks: list[tuple[int, int]] = []
-        in_flight = 0 if state == native.READY else 1
-        self.handle = handles.new(self, facts=(count + in_flight, state, 0, count))
+        self.handle = handles.new(self, facts=(count, state, 0, count))
         self._cell = handles.words(self.handle)
 
     @property
@@ -97,7 +96,9 @@ class Column:
         """Take over buffers that were columns of their own, with all their memory."""
         for position, address in enumerate(cells):
             buffer, event = _Cell.from_address(address), _Cell.from_address(address + ctypes.sizeof(_Cell))
-            self._blocks += handles.discard(buffer[native.COLUMN])._blocks
+            single: Column = handles.discard(buffer[native.COLUMN])
+            single.handle = 0
+            self._blocks += single._blocks
             buffer[native.COLUMN] = event[native.COLUMN] = self.handle
             buffer[native.POSITION] = event[native.POSITION] = position
 
@@ -112,18 +113,21 @@ class Column:
 
     def watch(self, when: Callable[[int, Callable[[TpuError | None], None]], None]) -> None:
         """Have those who wait for the column told: ``when`` takes a sequence number and a continuation."""
+        native.hold(self.handle)
         self._cell[native.STATE] = native.WATCHED
         when(self.sequence, self.tell)
 
     def settle(self, error: TpuError | None) -> None:
         """The operation is over. What is watched is told elsewhere."""
+        if not self.handle:
+            return  # C++ has dropped all of it meanwhile
         if error is None:
             native.settle(self.handle)
         elif self.state == native.PENDING:
-            self.tell(error)
+            native.close(self.handle, native.FAILED)
 
     def tell(self, error: TpuError | None) -> None:
-        """The operation is over: call back those who wait."""
+        """The operation that is watched is over: call back those who wait."""
         if error is None:
             native.tell(self.handle)
             return
@@ -142,6 +146,7 @@ class Column:
             self.session.release(self.number)
 
     def dropped(self) -> None:
+        self.handle = 0
         for count, block in self._blocks:
             _blocks[count].append(block)
         self.release()

@@ -5,7 +5,7 @@ Destructors, which jaxlib calls while an exception is pending, only push an obje
 dead cell, immortality, column, four facts, which are asked at every launch and never change.
 
 A column is an array's buffers. Its header is a cell whose facts are: how many of its buffers and events C++ holds
-(and one more while it is in flight), its state, the list of those who wait for it, and how many buffers it has. Each
+(and one more while it is watched), its state, the list of those who wait for it, and how many buffers it has. Each
 buffer is two cells: its own, with device, memory, whether it is deleted, and its position; and that of its event, with
 the callback that waits for it, its argument, and whether the event is given out. The header dies with the last of them.
 """
@@ -309,15 +309,14 @@ done:
 }
 
 define void @settle(ptr %column) {
-entry:
   %state = getelementptr i64, ptr %column, i64 5
   %swap = cmpxchg ptr %state, i64 0, i64 1 acq_rel monotonic
-  %swapped = extractvalue { i64, i1 } %swap, 1
-  br i1 %swapped, label %unwatched, label %done
-unwatched:
-  call void @drop(ptr %column)
-  br label %done
-done:
+  ret void
+}
+
+define void @hold(ptr %column) {
+  %held = getelementptr i64, ptr %column, i64 4
+  %before = atomicrmw add ptr %held, i64 1 acq_rel
   ret void
 }
 
@@ -558,12 +557,14 @@ def _function(name: str, result: Any, *arguments: Any, keep_gil: bool = True) ->
 
 
 _word, _address = ctypes.c_uint64, ctypes.c_void_p
+hold = _function("hold", None, _address)
+"""(column): one more holds it."""
 drop = _function("drop", None, _address)
 """(column): one of those who hold it does no longer."""
 settle = _function("settle", None, _address)
-"""(column): it is ready, and no longer in flight, unless somebody watches it."""
+"""(column): it is ready, unless somebody watches it."""
 tell = _function("tell", None, _address, keep_gil=False)
-"""(column): a watched one is ready, and no longer in flight; call back those who wait."""
+"""(column): a watched one is ready; call back those who wait, and drop it."""
 close = _function("close", _word, _address, _word)
 """(column, outcome) -> its first waiter: it is ready or has failed; nobody can wait for it any more."""
 wait = _function("wait", _word, _address, _address, _address)

@@ -11,6 +11,7 @@ from jax._src import xla_bridge
 
 from backend.driver import client, table
 from backend.driver.pallas import interpret_kernels
+from backend.driver.replicas import follow_replicas
 
 _PRIORITY = 500
 _EXIT_SECONDS = 5.0
@@ -24,6 +25,7 @@ def register() -> None:
     xla_bridge._nonexperimental_plugins.add(client.PLATFORM)
     xla_bridge.register_plugin(client.PLATFORM, priority=_PRIORITY, c_api=table.capsule(api))
     interpret_kernels()
+    follow_replicas()
     atexit.register(_leave, api)
 
 

@@ -1,62 +1,61 @@
-"""Is this host data on the slice already? JAX sends a replicated array to its devices one by one, from one place.
+"""Is this host data on the slice already? JAX sends a replicated array to its devices one by one, in one call.
 
-It does so within one call from one of its own functions, in which no code of the script can change the data. So what
-comes from the same address within the same call, for a device that has not had it yet, is a copy of what came first.
+No code of the script runs within that call, so the data does not change: what is the same array for another device is
+a copy of what came first.
 """
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from types import FrameType
+import threading
+from collections.abc import Hashable, Iterable
 from typing import Any
 
-import jax
-
-from backend.driver.devices import Memory
-
-_JAX = str(Path(jax.__file__).parent)
-
-Key = tuple[Any, ...]
+import numpy as np
+from jaxlib import xla_client
 
 
-class Call:
-    """One run of an instruction of one of JAX's functions. Equal only to itself: a frame that is kept is not reused."""
+class _Call(threading.local):
+    """The call of JAX's that this thread is in: what each device gets, and the buffers that were sent so far."""
 
-    def __init__(self, frame: FrameType) -> None:
-        self._frame = frame
-        self._instruction = frame.f_lasti
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Call) and self._frame is other._frame and self._instruction == other._instruction
-
-    __hash__ = None  # type: ignore[assignment]
+    data: dict[int, Hashable] | None = None
+    sent: dict[Hashable, int] | None = None
 
 
-def call_of_jax() -> Call | None:
-    """The call within which C++ has called us; None if it does not come from JAX's own Python code."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("backend.driver"):
-        frame = frame.f_back
-    return Call(frame) if frame is not None and frame.f_code.co_filename.startswith(_JAX) else None
+_call = _Call()
 
 
-class Replicas:
-    """What was sent last, and to which memories."""
+def follow_replicas() -> None:
+    """Know from now on when JAX sends an array to several devices. Without that, each is sent its own copy."""
+    original = getattr(xla_client, "batched_device_put", None)
+    if original is None:
+        return
 
-    def __init__(self) -> None:
-        self._key: Key | None = None
-        self._buffer = 0
-        self._memories: set[Memory] = set()
+    def batched_device_put(aval: Any, sharding: Any, arrays: Any, devices: Any, *rest: Any, **options: Any) -> Any:
+        if len(devices) == 1:
+            return original(aval, sharding, arrays, devices, *rest, **options)
+        _call.data, _call.sent = _data_of(arrays, devices), {}
+        try:
+            return original(aval, sharding, arrays, devices, *rest, **options)
+        finally:
+            _call.data = _call.sent = None
 
-    def begin(self, key: Key, memory: Memory, buffer: int) -> None:
-        """Data has been sent to a memory as ``buffer``; ``key`` says from where, and within which call."""
-        self._key, self._buffer, self._memories = key, buffer, {memory}
+    xla_client.batched_device_put = batched_device_put
 
-    def source(self, key: Key, memory: Memory) -> int | None:
-        """The number of the buffer that has the data already, or None."""
-        if self._key is None or key != self._key or memory in self._memories:
-            self._key = None  # with it goes the frame, and what its variables refer to
-            return None
-        self._memories.add(memory)
-        return self._buffer
+
+def sent_before(device: int, buffer: int) -> int | None:
+    """The buffer to which the device's data was sent within this call; if there is none, ``buffer`` is the first."""
+    if _call.data is None or _call.sent is None or device not in _call.data:
+        return None
+    first = _call.sent.setdefault(_call.data[device], buffer)
+    return None if first == buffer else first
+
+
+def _data_of(arrays: Iterable[Any], devices: Iterable[Any]) -> dict[int, Hashable]:
+    """For each device what says which data it gets. The arrays live as long as the call."""
+    return {device.id: _which(array) for device, array in zip(devices, arrays, strict=True)}
+
+
+def _which(array: Any) -> Hashable:
+    if not isinstance(array, np.ndarray):
+        return id(array)
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype

@@ -93,6 +93,7 @@ class Session:
         self._answers: dict[int, Answer] = {}
         self._landings: dict[int, _Landing] = {}
         self._failures: dict[int, Failure] = {}
+        self._unsent: list[Message] = []
         self._released: deque[int] = deque()
         self._released_buffers: deque[int] = deque()
         self._in_flight: deque[Column] = deque()
@@ -129,6 +130,18 @@ class Session:
         with self._order:
             sequence = self._sent + 1
             self._send(make(sequence))
+            self._sent = sequence
+        return sequence
+
+    def submit_soon(self, make: Callable[[int], Message]) -> int:
+        """The same for one of many small operations: it is sent with the next message, or when somebody waits."""
+        if self._sent - self.done >= OPERATIONS_IN_FLIGHT:
+            self.wait(self._sent - OPERATIONS_IN_FLIGHT // 2)
+        with self._order:
+            if self._broken is not None:
+                raise self._broken
+            sequence = self._sent + 1
+            self._unsent.append(make(sequence))
             self._sent = sequence
         return sequence
 
@@ -286,7 +299,8 @@ class Session:
             self._sends_much = True
             self._wake_collector.set()
         try:
-            self._connection.send(*released, message)
+            unsent, self._unsent = self._unsent, []
+            self._connection.send(*unsent, *released, message)
         except Unavailable as error:
             self._break(error)
             raise
@@ -343,6 +357,8 @@ class Session:
 
     def _read_until(self, reached: Callable[[], bool], timeout: float) -> bool:
         """Read, or let another thread read, until ``reached``. False when time is up or the slice is gone."""
+        if self._unsent:
+            self._flush()
         deadline = monotonic() + timeout
         while not reached():
             if self._broken is not None:
@@ -455,15 +471,18 @@ class Session:
             if self._callbacks or self.processes > 1:
                 self._read_until(lambda: False, 0.0)
             handles.sweep()
-            self._send_released()
+            if self._unsent or self._released or self._released_buffers:
+                self._flush()
         self._call_back()
 
-    def _send_released(self) -> None:
-        if not (self._released or self._released_buffers) or self._closed:
+    def _flush(self) -> None:
+        """Send what waits to be sent."""
+        if self._closed or self._broken is not None:
             return
         with self._order:
+            unsent, self._unsent = self._unsent, []
             try:
-                self._connection.send(*self._take_released())
+                self._connection.send(*unsent, *self._take_released())
             except Unavailable as error:
                 self._break(error)
 
