@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tpuctl.cli import training
 from tpuctl.cli.bars import bar, share
-from tpuctl.cli.chip_picture import chip_picture
+from tpuctl.cli.chip_picture import slice_picture
 from tpuctl.cli.curve import curve
 from tpuctl.cli.losses import loss_curve
 from tpuctl.cli.output import STATE_COLOURS
@@ -47,7 +47,7 @@ def slice_view(found: dict[str, Any], wide: bool = False) -> RenderableType:
     if wide:
         fields |= {"Socket": found["socket"], "Folder": found["directory"], "Pid": str(found.get("pid", UNKNOWN))}
     attach = Text.assemble("Use it: ", (f'eval "$(tpuctl attach {found["name"]})"', "cyan"))
-    return Group(_fields(fields), "", chip_picture(found["type"], found.get("perCore", [])), "", attach)
+    return Group(_fields(fields), "", slice_picture(found), "", attach)
 
 
 def _shape(found: dict[str, Any]) -> str:
