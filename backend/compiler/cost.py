@@ -2,17 +2,18 @@
 
 Simulated device time is the sum over instructions of the slowest of the units it keeps busy, plus a fixed launch
 cost; loops count their body once for each trip where the trip count is known from the condition, else once.
-Collectives: ring all-reduce over both directions of the torus's links, 2 (n - 1) / n of the bytes.
+Collectives are listed: how long they take depends on where on the torus the cores are (backend/ici/timing.py).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from backend.compiler.program import Computation, Cost, Instruction
+from backend.compiler.program import Collective, Computation, Cost, Instruction
 from backend.compiler.rounding import ROUND
+from backend.compiler.uniform import spans_all_cores
 from backend.hardware import Generation
 
 _TRANSCENDENTAL = frozenset(
@@ -21,18 +22,21 @@ _TRANSCENDENTAL = frozenset(
 _FREE = frozenset(
     {"constant", "reshape", "broadcast_in_dim", "iota", "partition_id", "replica_id", "transpose", "slice"}
 )
-_COLLECTIVES = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute"})
+_COLLECTIVES = frozenset(
+    {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute", "collective_broadcast"}
+)
 
 
 @dataclass
 class Work:
-    """Work of one core, summed: counts, and simulated seconds in all and on the matrix unit."""
+    """Work of one core, summed: counts, simulated seconds in all and on the matrix unit, and what it sends."""
 
     flops: float = 0.0
     transcendentals: float = 0.0
     bytes_accessed: float = 0.0
     seconds: float = 0.0
     mxu_seconds: float = 0.0
+    collectives: list[Collective] = field(default_factory=list)
 
     def add(self, other: Work, times: int = 1) -> None:
         self.flops += other.flops * times
@@ -40,13 +44,21 @@ class Work:
         self.bytes_accessed += other.bytes_accessed * times
         self.seconds += other.seconds * times
         self.mxu_seconds += other.mxu_seconds * times
+        self.collectives += [replace(each, times=each.times * times) for each in other.collectives]
 
 
 def program_cost(schedule: Computation, num_cores: int, generation: Generation) -> Cost:
     """Work of one core for one run of a scheduled program."""
     total = Work(seconds=generation.launch_seconds)
     total.add(_computation(schedule, generation, num_cores))
-    return Cost(total.flops, total.transcendentals, total.bytes_accessed, total.seconds, total.mxu_seconds)
+    return Cost(
+        total.flops,
+        total.transcendentals,
+        total.bytes_accessed,
+        total.seconds,
+        total.mxu_seconds,
+        tuple(total.collectives),
+    )
 
 
 def _computation(computation: Computation, generation: Generation, num_cores: int) -> Work:
@@ -85,8 +97,8 @@ def _instruction(instruction: Instruction, computation: Computation, generation:
     )
     memory_seconds = work.bytes_accessed / generation.hbm_bytes_per_second_per_device
     work.seconds = max(work.mxu_seconds, vector_seconds, memory_seconds)
-    if instruction.op in _COLLECTIVES or instruction.attributes.get("over_cores"):
-        work.seconds += _collective_seconds(_result_bytes(instruction, computation), generation, num_cores)
+    if num_cores > 1 and (instruction.op in _COLLECTIVES or instruction.attributes.get("over_cores")):
+        work.collectives.append(_collective(instruction, computation, num_cores))
     return work
 
 
@@ -94,17 +106,19 @@ def _bytes(instruction: Instruction, computation: Computation) -> int:
     return sum(computation.types[value].nbytes for value in (*instruction.operands, *instruction.results))
 
 
-def _result_bytes(instruction: Instruction, computation: Computation) -> int:
-    return sum(computation.types[value].nbytes for value in instruction.results)
-
-
-def _collective_seconds(nbytes: int, generation: Generation, num_cores: int) -> float:
-    chips = max(1, num_cores // generation.devices_per_chip)
-    if chips == 1:
-        return 0.0
-    bandwidth = 2 * generation.ici_bytes_per_second_per_link
-    hops = 2 * (chips - 1)
-    return 2 * (chips - 1) / chips * nbytes / bandwidth + hops * generation.ici_hop_seconds
+def _collective(instruction: Instruction, computation: Computation, num_cores: int) -> Collective:
+    """What an instruction sends between cores; a contraction over cores is an all-reduce of its result."""
+    attributes = instruction.attributes
+    as_result = instruction.op == "all_gather" or instruction.op not in _COLLECTIVES
+    values = instruction.results if as_result else instruction.operands
+    nbytes = sum(computation.types[value].nbytes for value in values)
+    if instruction.op not in _COLLECTIVES:
+        return Collective("all_reduce", nbytes)
+    if instruction.op == "collective_permute":
+        return Collective(instruction.op, nbytes, pairs=tuple(map(tuple, attributes["pairs"])))
+    groups = attributes["groups"]
+    rows = () if spans_all_cores(groups, num_cores) else tuple(map(tuple, groups))
+    return Collective(instruction.op, nbytes, rows)
 
 
 def _matrix_flops(instruction: Instruction, computation: Computation) -> float:

@@ -86,14 +86,33 @@ class MemoryStats:
 
 
 @dataclass(frozen=True)
+class Collective:
+    """A collective of a program, which runs ``times`` times; what it costs depends on where the cores are.
+
+    ``nbytes`` is what one core brings, of an all-gather what it gets. ``groups`` are rows of core numbers, () one of
+    all cores; a collective permute has ``pairs`` of them.
+    """
+
+    kind: str
+    nbytes: int
+    groups: tuple[tuple[int, ...], ...] = ()
+    pairs: tuple[tuple[int, int], ...] = ()
+    times: int = 1
+
+
+@dataclass(frozen=True)
 class Cost:
-    """Work of one core for one run of a program. Seconds, in all and on the matrix unit, are the timing model's."""
+    """Work of one core for one run of a program. Seconds, in all and on the matrix unit, are the timing model's.
+
+    ``device_seconds`` are without those of the ``collectives``.
+    """
 
     flops: float = 0.0
     transcendentals: float = 0.0
     bytes_accessed: float = 0.0
     device_seconds: float = 0.0
     mxu_seconds: float = 0.0
+    collectives: tuple[Collective, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from backend.errors import Internal, Unavailable, error_from_code
 from backend.link import arena
 from backend.link.addresses import connect
 from backend.link.framing import EndOfStream, MalformedFrame, frame, reply_reader
-from backend.link.messages import VERSION, Hello, Message, Refused, Reply, Status, Telemetry, Welcome
+from backend.link.messages import VERSION, Failed, Fault, Hello, Message, Refused, Reply, Status, Telemetry, Welcome
 
 _GREETING_SECONDS = 15.0
 
@@ -117,12 +117,34 @@ _requests = itertools.count(1)
 
 def status(directory: str | os.PathLike[str], timeout: float = 2.0) -> dict[str, Any]:
     """What the runtime that lives in ``directory`` is doing. Raises Unavailable if it does not answer in time."""
+    return _ask(directory, Status(next(_requests)), timeout)
+
+
+def fault(
+    directory: str | os.PathLike[str],
+    part: str,
+    where: list[str],
+    *,
+    recover: bool = False,
+    slice_index: int = 0,
+    timeout: float = 5.0,
+) -> dict[str, Any]:
+    """Break a part of the slice whose runtime lives in ``directory``, or mend it; what it is doing then.
+
+    ``part`` is "link", "chip" or "host". Raises InvalidArgument, and Unavailable if the runtime does not answer.
+    """
+    return _ask(directory, Fault(next(_requests), part, where, recover, slice_index), timeout)
+
+
+def _ask(directory: str | os.PathLike[str], question: Status | Fault, timeout: float) -> dict[str, Any]:
     connection = Connection(f"unix://{Path(directory).absolute() / 'link.sock'}", "monitor", "", timeout=timeout)
     try:
-        connection.send(Status(next(_requests)))
+        connection.send(question)
         match connection.first(timeout):
             case Telemetry(values=values):
                 return values
+            case Failed(code=code, message=message):
+                raise error_from_code(code, message)
             case _:
                 raise Internal(f"the slice runtime in {directory} gave no telemetry")
     finally:

@@ -162,6 +162,16 @@ class Status(Message):
     request: int
 
 
+class Fault(Message):
+    """Break a part of the slice, or mend it: "link", "chip" or "host", and where. Answered by Telemetry or Failed."""
+
+    request: int
+    part: str
+    where: list[str]
+    recover: bool = False
+    slice_index: int = 0
+
+
 class HostAnswer(Message):
     """What a callback answers to a HostReceive, or a part of ``size`` bytes of it."""
 
@@ -200,6 +210,7 @@ Request = (
     | Unload
     | MemoryStats
     | Status
+    | Fault
     | HostReply
 )
 

@@ -29,6 +29,7 @@ from backend.link.messages import (
     Data,
     Execute,
     Failed,
+    Fault,
     Fetch,
     Hello,
     HostAnswer,
@@ -141,10 +142,21 @@ class Connection:
     def _serve_monitor(self, messages: list[Request]) -> None:
         while True:
             for message in messages:
-                if not isinstance(message, Status):
-                    raise MalformedFrame(f"a monitor sent {type(message).__name__}")
-                self._outbox.send(Telemetry(message.request, self._slice.telemetry()))
+                self._outbox.send(self._answer_monitor(message))
             messages = self._reader.read()
+
+    def _answer_monitor(self, message: Request) -> Message:
+        match message:
+            case Status():
+                return Telemetry(message.request, self._slice.telemetry())
+            case Fault(part=part, where=where, recover=recover, slice_index=index):
+                try:
+                    self._slice.links.change(part, where, recover=recover, slice_index=index)
+                except InvalidArgument as error:
+                    return Failed(message.request, error.code, error.message)
+                return Telemetry(message.request, self._slice.telemetry())
+            case _:
+                raise MalformedFrame(f"a monitor sent {type(message).__name__}")
 
     def _serve_driver(self, hello: Hello, messages: list[Request]) -> None:
         holder = Holder(self._peer_pid(hello), hello.job, hello.process, hello.processes)
@@ -212,8 +224,8 @@ class Connection:
                 stream.session.host_calls.hear(message)
             case Status():
                 self._outbox.send(Telemetry(message.request, self._slice.telemetry()))
-            case Hello():
-                raise MalformedFrame("a second greeting")
+            case Hello() | Fault():
+                raise MalformedFrame(f"a driver sent a second greeting or a fault: {type(message).__name__}")
 
     def _free(self, data: Data) -> None:
         if isinstance(data, Region):

@@ -29,6 +29,8 @@ class Share:
 class Executable:
     """A program in the engine, as one client launches it. ``host_seconds`` is how long its last run took.
 
+    ``link_seconds`` are those of its collectives, simulated, on the links as they were at ``links_version``.
+
     ``places`` are the positions of the client's own cores in a program that has others, too; launching that is an
     ``appointment``.
     """
@@ -41,6 +43,8 @@ class Executable:
         self.loaded = ready.loaded
         self.reaches_host = program.reaches_host
         self.host_seconds = float("inf")
+        self.link_seconds = 0.0
+        self.links_version = -1
         self.parameters = program.parameters
         on_host = [memory != "device" for memory in program.result_memories] or [False] * len(program.results)
         self.results = [

@@ -15,6 +15,7 @@ from backend.runtime.buffers import Argument, BufferTable, Column, Storage, gath
 from backend.runtime.executable import Executable
 from backend.runtime.hbm import Cores, Hbm
 from backend.runtime.host_calls import HostCalls, launch_calls
+from backend.runtime.links import Links
 from backend.runtime.machine import Machine
 from backend.runtime.sharing import gather_shared
 from backend.runtime.telemetry import LaunchCounters
@@ -36,14 +37,16 @@ class Call:
 class Launcher:
     """Runs programs on the chips of one slice, one at a time."""
 
-    def __init__(self, machine: Machine, hbm: Hbm, counters: LaunchCounters) -> None:
+    def __init__(self, machine: Machine, hbm: Hbm, counters: LaunchCounters, links: Links) -> None:
         self._machine = machine
         self._hbm = hbm
         self._counters = counters
+        self._links = links
 
     def run(self, job: str, calls: Sequence[Call]) -> None:
         """Launch the program of ``calls``, one of each process that it needs. Raises TpuError."""
         call, executable = calls[0], calls[0].executable
+        self._check_links(call)
         values = _values(calls)
         cores = call.cores if len(calls) == 1 else executable.cores
         donated_bytes = sum(parts_of(call.arguments[index])[0][0].hbm_bytes for index in _donated(call))
@@ -70,8 +73,18 @@ class Launcher:
         else:
             launch = executable.loaded.run(values)
         executable.host_seconds = time.perf_counter() - started
-        self._counters.record(job, launch.device_seconds, launch.mxu_seconds, executable.host_seconds)
+        device_seconds = launch.device_seconds + executable.link_seconds
+        self._counters.record(job, device_seconds, launch.mxu_seconds, executable.host_seconds)
         return launch
+
+    def _check_links(self, call: Call) -> None:
+        """Raises Unavailable if a chip of the launch has failed, or no way is left between two of them."""
+        executable, links, version = call.executable, self._links, self._links.version
+        if version:
+            links.check(call.operation.cores or executable.ready.program.device_ids)
+        if executable.links_version != version:
+            executable.link_seconds = links.seconds(executable.ready.program)
+            executable.links_version = version
 
     def _add_results(self, call: Call, storages: Sequence[Storage]) -> None:
         executable, hbm, cores = call.executable, self._hbm, call.cores

@@ -13,6 +13,7 @@ from backend.runtime.executable import Share
 from backend.runtime.hbm import Hbm
 from backend.runtime.launch import Launcher
 from backend.runtime.launch_queue import LaunchQueue
+from backend.runtime.links import Links
 from backend.runtime.machine import EmulatedMachine, Machine
 from backend.runtime.occupancy import Occupancy
 from backend.runtime.parties import Parties
@@ -45,7 +46,8 @@ class Slice:
         self.hbm_bytes = kind.generation.hbm_available_bytes
         self.hbm = Hbm([place.hbm_name for place in self.places], self.hbm_bytes)
         self.counters = LaunchCounters()
-        self.launcher = Launcher(self.machine, self.hbm, self.counters)
+        self.links = Links(kind, slices)
+        self.launcher = Launcher(self.machine, self.hbm, self.counters, self.links)
         self.programs = Programs(self.machine)
         self.occupancy = Occupancy()
         self.parties = Parties()
@@ -104,5 +106,6 @@ class Slice:
                 for each in self.occupancy.holders
             ],
             "troubles": dict(self.parties.troubles),
+            "faults": self.links.telemetry(),
             **self.counters.values(),
         }
