@@ -16,6 +16,8 @@ import time
 from typing import SupportsFloat
 
 METRICS_FILE = "TPUCTL_METRICS_FILE"
+SLICE, JOB = "TPUCTL_SLICE", "TPUCTL_JOB"
+LOCAL = "unix://"
 POSITION = ("epoch", "epochs", "step", "steps")
 
 
@@ -34,6 +36,21 @@ def log(**scalars: SupportsFloat) -> None:
         os.write(descriptor, line.encode())
     finally:
         os.close(descriptor)
+
+
+def device_seconds() -> float | None:
+    """Simulated device time that the job's programs have taken so far; None outside a slice.
+
+    Programs that are still under way do not count: wait for their results first. Raises backend.errors.Unavailable if
+    the slice has gone.
+    """
+    address = os.environ.get(SLICE, "")
+    if not address.startswith(LOCAL):
+        return None
+    from backend.link.client import status
+
+    session = status(os.path.dirname(address.removeprefix(LOCAL)))["sessions"].get(os.environ.get(JOB, ""))
+    return 0.0 if session is None else float(session["deviceSeconds"])
 
 
 def _plain(value: SupportsFloat) -> int | float | str:

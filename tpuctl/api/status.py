@@ -17,6 +17,27 @@ class Core(Model):
     hbm_bytes_peak: int
 
 
+class SliceFault(Model):
+    """A part of a slice that has failed: a "link" between two chips, a "chip" or a "host".
+
+    ``where`` are coordinates ("0,1,0"), of a host its index; ``chips`` are those of a failed host.
+    """
+
+    part: str
+    where: list[str]
+    slice_index: int = 0
+    chips: list[str] = Field(default_factory=list)
+
+
+class FaultRequest(Model):
+    """A part to break, or to mend."""
+
+    part: str
+    where: list[str]
+    slice_index: int = 0
+    recover: bool = False
+
+
 class Slice(Model):
     """A slice as it is now. Telemetry is None while its runtime does not answer.
 
@@ -41,6 +62,7 @@ class Slice(Model):
     programs_run: int | None = None
     device_seconds: float | None = None
     job: str | None = None
+    faults: list[SliceFault] = Field(default_factory=list)
 
 
 class SliceWorker(Model):

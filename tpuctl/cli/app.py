@@ -13,6 +13,7 @@ from tpuctl.cli import (
     delete,
     describe,
     down,
+    fault,
     logs,
     run,
     serve,
@@ -46,7 +47,7 @@ def root(context: typer.Context, show_version: Version = False) -> None:
         raise typer.Exit
 
 
-for verb in (run, create, delete, list_verb, describe, cancel):
+for verb in (run, create, delete, list_verb, describe, cancel, fault):
     app.add_typer(verb.app, name=verb.__name__.rpartition(".")[2])
 for command in (status.status, logs.logs, attach.attach, up.up, down.down, serve.serve, version.version):
     app.command()(command)

@@ -96,12 +96,20 @@ def run_job(
     if slice is not None and (type is not None or keep or slices > 1):
         what = "--type, --slices and --keep are for one made for the job"
         raise Problem(f"--slice names a slice that is there; {what}", "", exit_codes.USAGE)
+    if scale is not None and (slice is not None or type is not None or slices > 1 or processes or worker or keep):
+        what = "it runs on the slices it makes, each driven by one process"
+        raise Problem(f"--scale goes with no other of tpuctl's options but --name and --zone: {what}", "", 2)
     workers = chosen(worker)
     found = launch(words, after_dashes=context.meta[AFTER_DASHES])
     from tpuctl.api.jobs import JobRequest
 
+    if scale is not None:
+        from tpuctl.cli.scale import kinds, with_measured
+
+        wanted = kinds(scale)
+        found = with_measured(found, MODELS[words[0]].measured) if words[0] in MODELS else found
     request = JobRequest(
-        name=name or f"{found.stem}-{_suffix()}",
+        name=name or (found.stem if scale is not None else f"{found.stem}-{_suffix()}"),
         zone=zone,
         slice=slice,
         accelerator_type=None if slice else type or found.accelerator_type,
@@ -114,6 +122,10 @@ def run_job(
         environment=_environment(),
     )
     with connect() as client:
+        if scale is not None:
+            from tpuctl.cli.scale import run_on_each
+
+            raise typer.Exit(run_on_each(client, request, wanted, output))
         job = client.create_job(request)
         _say_who_drives(job)
         if wait:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tpuctl.api.jobs import Job, JobEvent, JobRequest, LogRecord
     from tpuctl.api.nodes import Node
     from tpuctl.api.operations import Operation
-    from tpuctl.api.status import ControlPlaneStatus, SliceDetail
+    from tpuctl.api.status import ControlPlaneStatus, FaultRequest, Slice, SliceDetail
 
 ALL_ZONES = "-"
 quote = partial(urllib.parse.quote, safe="")
@@ -158,6 +158,13 @@ class Client:
 
         location = location_name(self.project, zone or self.zone)
         return SliceDetail.model_validate(self._get(f"/tpuctl/v1/{location}/slices/{quote(node)}"))
+
+    def fault(self, node: str, request: FaultRequest, zone: str | None = None) -> Slice:
+        """Break a part of a slice, or mend it; the slice as it is then."""
+        from tpuctl.api.status import Slice
+
+        path = f"/tpuctl/v1/{location_name(self.project, zone or self.zone)}/slices/{quote(node)}:fault"
+        return Slice.model_validate(self._transport.call("POST", path, body=request.to_json()))
 
     @property
     def _jobs(self) -> str:

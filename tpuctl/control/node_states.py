@@ -48,6 +48,13 @@ HEALTH: dict[NodeState, NodeHealth] = {
     NodeState.TERMINATED: NodeHealth.TIMEOUT,
 }
 
+
+def health_of(state: NodeState, description: str | None) -> NodeHealth | None:
+    """A slice that works but has something to say of its health has parts that failed."""
+    failed = state is NodeState.READY and description
+    return NodeHealth.UNHEALTHY_MAINTENANCE if failed else HEALTH.get(state)
+
+
 VERBS: dict[str, dict[NodeState, NodeState]] = {
     "start": {NodeState.STOPPED: NodeState.STARTING, NodeState.TERMINATED: NodeState.STARTING},
     "stop": {NodeState.READY: NodeState.STOPPING, NodeState.REPAIRING: NodeState.STOPPING},

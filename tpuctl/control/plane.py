@@ -16,8 +16,8 @@ from tpuctl.api.jobs import Job, JobRequest, JobState, JobWorker
 from tpuctl.api.names import operation_name
 from tpuctl.api.nodes import Node, NodeSpec
 from tpuctl.api.operations import Operation
-from tpuctl.api.status import ControlPlaneStatus, SliceDetail
-from tpuctl.control import catalogue, jobs, nodes, orphans, telemetry
+from tpuctl.api.status import ControlPlaneStatus, FaultRequest, Slice, SliceDetail
+from tpuctl.control import catalogue, faults, jobs, nodes, orphans, telemetry
 from tpuctl.control.hosted import hosted_slice, shares, some_of
 from tpuctl.control.job_files import artifacts, metrics_file, worker_now, worker_places
 from tpuctl.control.loop import Loop
@@ -174,6 +174,15 @@ class ControlPlane:
         (process,) = some_of(shares(hosted, processes), [worker])
         said = telemetry.ask(self.home, node)
         return telemetry.slice_detail(self.executor, node, hosted, process, said, job)
+
+    def fault(self, project: str, zone: str, name: str, request: FaultRequest) -> Slice:
+        """Break a part of a slice, or mend it; the slice as it is then."""
+        with self.store.read() as reader:
+            node = nodes.find(reader, project, zone, name)
+            job = _job_on(node, reader.jobs(project=project))
+        said = faults.inject(self.home, node, request)
+        changed = self._change(lambda change: faults.note(change, node, said))
+        return telemetry.slice_view(changed, said, job)
 
     def _change(self, decide: Callable[[Transaction], Result]) -> Result:
         with self.store.change() as change:

@@ -15,9 +15,9 @@ from backend.host.workers import HostedSlice, Process
 from backend.link.client import status as ask_slice
 from tpuctl.api.home import Home
 from tpuctl.api.nodes import NodeState
-from tpuctl.api.status import Core, Slice, SliceDetail, SliceWorker
+from tpuctl.api.status import Core, Slice, SliceDetail, SliceFault, SliceWorker
 from tpuctl.control.hosted import kind_of
-from tpuctl.control.node_states import HEALTH
+from tpuctl.control.node_states import health_of
 from tpuctl.store import NodeRow
 
 Said = Mapping[str, Any]
@@ -68,7 +68,7 @@ def slice_view(node: NodeRow, said: Said | None, job: str | None) -> Slice:
         zone=node.zone,
         type=node.accelerator_type,
         state=node.state,
-        health=HEALTH.get(node.state),
+        health=health_of(node.state, node.health_description),
         health_description=node.health_description,
         endpoint=str(Address(node.host, node.port)),
         topology=shape.topology,
@@ -82,6 +82,7 @@ def slice_view(node: NodeRow, said: Said | None, job: str | None) -> Slice:
         programs_run=heard.get("programsRun"),
         device_seconds=heard.get("deviceSeconds"),
         job=job,
+        faults=[SliceFault.model_validate(fault) for fault in heard.get("faults", [])],
     )
 
 

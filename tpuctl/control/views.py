@@ -10,7 +10,7 @@ from tpuctl.api.jobs import Job
 from tpuctl.api.nodes import ApiVersion, NetworkEndpoint, Node, NodeState
 from tpuctl.api.operations import Operation, OperationMetadata, Status
 from tpuctl.control.hosted import num_hosts
-from tpuctl.control.node_states import HEALTH
+from tpuctl.control.node_states import health_of
 from tpuctl.store import JobRow, NodeRow, OperationRow
 
 NODE_TYPE = "type.googleapis.com/google.cloud.tpu.v2.Node"
@@ -32,7 +32,7 @@ def node_view(row: NodeRow) -> Node:
             "id": str(int(row.uid, 16)),
             "acceleratorType": row.accelerator_type,
             "state": row.state,
-            "health": HEALTH.get(row.state),
+            "health": health_of(row.state, row.health_description),
             "healthDescription": row.health_description,
             "networkEndpoints": None if row.state is NodeState.CREATING else endpoints,
             "createTime": moment(row.create_time),

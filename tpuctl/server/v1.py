@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from tpuctl.api.jobs import JobList, JobRequest
 from tpuctl.api.names import default_project
+from tpuctl.api.status import FaultRequest
 from tpuctl.control.plane import ControlPlane
 from tpuctl.server.bodies import body
 from tpuctl.server.queries import number, numbers
@@ -70,9 +71,14 @@ def routes(plane: ControlPlane) -> list[Route]:
         worker, processes = number(request, "worker", 0), number(request, "processes", 1)
         return reply(plane.get_slice(place["project"], place["zone"], place["slice"], processes or None, worker))
 
+    async def fault(request: Request) -> Response:
+        place, wanted = request.path_params, await body(request, FaultRequest)
+        return reply(await run_in_threadpool(plane.fault, place["project"], place["zone"], place["slice"], wanted))
+
     return [
         Route(f"{base}/ping", ping, methods=["GET"]),
         Route(f"{base}/status", status, methods=["GET"]),
+        Route(f"{one_project}/locations/{{zone}}/slices/{{slice}}:fault", fault, methods=["POST"]),
         Route(f"{one_project}/locations/{{zone}}/slices/{{slice}}", get_slice, methods=["GET"]),
         Route(f"{one_job}:cancel", jobs.cancel, methods=["POST"]),
         Route(f"{one_job}:watch", jobs.watch, methods=["GET"]),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 import keras
@@ -43,6 +45,29 @@ class JobMetrics(keras.callbacks.Callback):  # type: ignore[misc]
     def _log(self, step: int, values: Mapping[str, Any]) -> None:
         position = {"epoch": self.epoch, "epochs": self.params["epochs"], "step": step, "steps": self.params["steps"]}
         metrics.log(**position, **values)
+
+
+class StepTimes(keras.callbacks.Callback):  # type: ignore[misc]
+    """Logs the median time of a step: ``host_step_seconds``, measured, and ``device_step_seconds``, simulated.
+
+    The first step is left out: it includes compilation.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.marks: list[tuple[float, float | None]] = []
+
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
+        self.marks.append((time.monotonic(), metrics.device_seconds()))
+
+    def on_train_end(self, logs: Logs = None) -> None:
+        steps = list(pairwise(self.marks))
+        if not steps:
+            return
+        metrics.log(host_step_seconds=median(later[0] - earlier[0] for earlier, later in steps))
+        device = [later[1] - earlier[1] for earlier, later in steps if later[1] is not None and earlier[1] is not None]
+        if device:
+            metrics.log(device_step_seconds=median(device))
 
 
 def batch_values(step: int, means: Mapping[str, Any], earlier_step: int, earlier_means: Logs) -> dict[str, float]:

@@ -9,7 +9,7 @@ class Model(NamedTuple):
     """One reference model: its module is run with ``python -m``.
 
     ``options`` are those its script understands, and ``options_module`` the light module whose ``parser()`` reads them;
-    ``packages`` are those it imports.
+    ``packages`` are those it imports. ``measured`` are the options with which slices are compared.
     """
 
     module: str
@@ -18,6 +18,7 @@ class Model(NamedTuple):
     options_module: str
     options: tuple[str, ...]
     packages: tuple[str, ...]
+    measured: tuple[str, ...] = ()
 
 
 MODELS = {
@@ -26,7 +27,8 @@ MODELS = {
         summary="handwritten digits: a small convolutional network",
         accelerator_type="v3-8",
         options_module="tpuctl.zoo.mnist_options",
-        options=("--epochs", "--batch-size", "--data", "--help"),
+        options=("--epochs", "--batch-size", "--batch", "--steps", "--data", "--help"),
         packages=("jax", "keras", "matplotlib", "mlxtend", "h5py"),
+        measured=("--steps", "4", "--batch-size", "8192"),
     ),
 }

@@ -13,10 +13,11 @@ os.environ.setdefault("KERAS_BACKEND", "jax")
 
 import jax
 import keras
+import numpy as np
 from keras import layers
 
-from tpuctl.zoo import mnist_data, mnist_options
-from tpuctl.zoo.callback import JobMetrics
+from tpuctl.zoo import hosts, mnist_data, mnist_options
+from tpuctl.zoo.callback import JobMetrics, StepTimes
 
 
 def build_model() -> keras.Model:
@@ -37,44 +38,77 @@ def build_model() -> keras.Model:
 
 def main() -> None:
     options = mnist_options.parser().parse_args()
-    devices = jax.devices()
-    print(f"Found {len(devices)} x {devices[0].device_kind} at {os.environ.get('TPUCTL_SLICE', 'this host')}:")
-    print("  " + "\n  ".join(map(repr, devices)))
+    hosts.join()
+    devices, me, processes = jax.devices(), jax.process_index(), jax.process_count()
+    talk = print if me == 0 else hosts.say_nothing
+    where = os.environ.get("TPUCTL_SLICE", "this host") + (f", {processes} processes" if processes > 1 else "")
+    talk(f"Found {len(devices)} x {devices[0].device_kind} at {where}:")
+    talk("  " + "\n  ".join(hosts.some(devices)))
 
     digits = mnist_data.load(options.data)
-    print(f"Data: {digits.source}: {len(digits.train_labels):,} to train on, {len(digits.test_labels):,} to test")
+    train, test = len(digits.train_labels), len(digits.test_labels)
+    talk(f"Data: {digits.source}: {train:,} to train on, {test:,} to test")
 
     keras.utils.set_random_seed(0)
-    keras.distribution.set_distribution(keras.distribution.DataParallel())
+    keras.distribution.set_distribution(keras.distribution.DataParallel(auto_shard_dataset=False))
 
     model = build_model()
-    model.summary()
+    if me == 0:
+        model.summary()
     model.compile(keras.optimizers.Adam(2e-3), "sparse_categorical_crossentropy", metrics=["accuracy"])
 
-    is_sample = len(digits.train_labels) <= mnist_data.SAMPLE_TRAIN
+    is_sample = train <= mnist_data.SAMPLE_TRAIN
     batch_size = options.batch_size or (mnist_options.SAMPLE_BATCH_SIZE if is_sample else mnist_options.BATCH_SIZE)
-    mnist_data.check_batch_size(batch_size, len(digits.train_labels), len(devices))
-    test_batch_size = mnist_data.even_batch_size(len(digits.test_labels), batch_size, len(devices))
-    history = model.fit(
-        mnist_data.batches(digits.train_images, digits.train_labels, batch_size),
-        steps_per_epoch=len(digits.train_labels) // batch_size,
-        shuffle=False,  # they come shuffled
-        epochs=options.epochs,
-        validation_data=(digits.test_images, digits.test_labels),
-        validation_batch_size=test_batch_size,
-        callbacks=[JobMetrics()],
-        verbose=2,
-    )
+    mnist_data.check_batch_size(batch_size, len(devices))
+    batches = mnist_data.batches(digits.train_images, digits.train_labels, batch_size, hosts.share(batch_size))
+    if options.steps:
+        model.fit(
+            batches,
+            steps_per_epoch=options.steps,
+            shuffle=False,  # they come shuffled
+            callbacks=[JobMetrics(), StepTimes()],
+            verbose=2 if me == 0 else 0,
+        )
+        return
 
+    chosen = mnist_data.test_choice(test, len(devices))
+    mine = chosen[hosts.share(len(chosen))]
+    if len(chosen) != test:
+        talk(f"Testing with {len(chosen):,} of the {test:,} digits, as many as {len(devices)} cores share evenly")
+    test_batch_size = mnist_data.even_batch_size(len(chosen), batch_size, len(devices))
+    history = model.fit(
+        batches,
+        steps_per_epoch=max(1, train // batch_size),
+        shuffle=False,
+        epochs=options.epochs,
+        validation_data=(digits.test_images[mine], digits.test_labels[mine]),
+        validation_batch_size=test_batch_size // processes,
+        callbacks=[JobMetrics()],
+        verbose=2 if me == 0 else 0,
+    )
+    if me == 0:
+        report(model, digits, history.history, batch_size, test_batch_size)
+
+
+def report(
+    model: keras.Model, digits: mnist_data.Digits, history: dict[str, list[float]], batch_size: int, test_size: int
+) -> None:
+    """Leave weights and pictures; those of predictions only if one process has all that it predicts with."""
     artifacts = Path(os.environ.get("TPUCTL_ARTIFACTS_DIR", "."))
     model.save_weights(artifacts / f"MNIST_TPU_{batch_size}.weights.h5")
 
     from tpuctl.zoo import mnist_pictures
 
-    probabilities = model.predict(digits.test_images, batch_size=test_batch_size, verbose=0)
+    mnist_pictures.draw_curves(history, artifacts / "curves.png")
+    accuracy = f"Test accuracy {history['val_accuracy'][-1]:.2%}"
+    if jax.process_count() > 1:
+        print(accuracy)
+        return
+    count = len(digits.test_labels)
+    padded = np.resize(digits.test_images, (-(-count // test_size) * test_size, *digits.test_images.shape[1:]))
+    probabilities = model.predict(padded, batch_size=test_size, verbose=0)[:count]
     wrong = mnist_pictures.draw_predictions(digits, probabilities, artifacts / "predictions.png")
-    mnist_pictures.draw_curves(history.history, artifacts / "curves.png")
-    print(f"Test accuracy {history.history['val_accuracy'][-1]:.2%}: {wrong} of {len(digits.test_labels):,} wrong")
+    print(f"{accuracy}: {wrong} of {count:,} wrong")
 
 
 if __name__ == "__main__":

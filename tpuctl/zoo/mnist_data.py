@@ -62,18 +62,25 @@ def load(directory: Path | None) -> Digits:
 
 
 def batches(
-    images: Images, labels: Labels, batch_size: int, seed: int = SHUFFLE_SEED, max_shift: int = MAX_SHIFT
+    images: Images,
+    labels: Labels,
+    batch_size: int,
+    part: slice = slice(None),
+    seed: int = SHUFFLE_SEED,
+    max_shift: int = MAX_SHIFT,
 ) -> Iterator[tuple[Images, Labels]]:
     """Shuffled full batches without end: every batch has one shape, so the step is compiled once.
 
-    Each digit is moved by up to ``max_shift`` pixels up or down and left or right, anew in every batch.
+    A batch larger than the data takes each digit several times. Each is moved by up to ``max_shift`` pixels up or down
+    and left or right, anew in every batch. Only ``part`` of each batch is yielded, the share of one process.
     """
     random = np.random.default_rng(seed)
+    rounds = -(-batch_size // len(images))
     while True:
-        order = random.permutation(len(images))
-        for start in range(0, len(images) - batch_size + 1, batch_size):
-            chosen = order[start : start + batch_size]
-            down, right = random.integers(-max_shift, max_shift + 1, (2, batch_size))
+        order = np.concatenate([random.permutation(len(images)) for _ in range(rounds)])
+        for start in range(0, len(order) - batch_size + 1, batch_size):
+            chosen = order[start : start + batch_size][part]
+            down, right = random.integers(-max_shift, max_shift + 1, (2, batch_size))[:, part]
             yield shifted(images[chosen], down, right), labels[chosen]
 
 
@@ -85,22 +92,26 @@ def shifted(images: Images, down: npt.NDArray[np.int64], right: npt.NDArray[np.i
     return windows[np.arange(len(images)), margin - down, margin - right].transpose(0, 2, 3, 1)
 
 
-def check_batch_size(batch_size: int, examples: int, cores: int) -> None:
-    """Raise DataError for a batch that cannot be spread evenly over the cores, or of which there is not one."""
-    if batch_size % cores or batch_size > examples:
-        hint = f"Pass --batch-size with a multiple of {cores}, up to {examples}."
-        raise DataError(f"a batch of {batch_size} doesn't fit: {examples} digits to train on, {cores} cores\n{hint}")
+def check_batch_size(batch_size: int, cores: int) -> None:
+    """Raise DataError for a batch that cannot be spread evenly over the cores."""
+    if batch_size % cores:
+        raise DataError(
+            f"a batch of {batch_size} can't be spread evenly over {cores} cores\n"
+            f"Pass --batch-size with a multiple of {cores}."
+        )
+
+
+def test_choice(examples: int, cores: int) -> npt.NDArray[np.int64]:
+    """Which test digits are used: as many as can be spread evenly over the cores; if they are too few, some again."""
+    return np.arange(max(examples // cores, 1) * cores) % examples
 
 
 def even_batch_size(examples: int, limit: int, cores: int) -> int:
     """The largest batch size up to ``limit`` that leaves no remainder: neither of the examples nor over the cores.
 
-    Raises DataError if the examples cannot be spread evenly over the cores.
+    ``examples`` is a multiple of ``cores``.
     """
-    fitting = [size for size in range(cores, max(limit, cores) + 1, cores) if examples % size == 0]
-    if not fitting:
-        raise DataError(f"{examples} test digits can't be spread evenly over {cores} cores\nUse a multiple of {cores}.")
-    return fitting[-1]
+    return max(size for size in range(cores, max(limit, cores) + 1, cores) if examples % size == 0)
 
 
 def cache_directory() -> Path:

@@ -18,7 +18,8 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--epochs", type=count, default=EPOCHS, help=f"times through the training digits ({EPOCHS})")
     sizes = f"over all cores ({BATCH_SIZE}; {SAMPLE_BATCH_SIZE} on the small sample)"
-    parser.add_argument("--batch-size", type=count, help=sizes)
+    parser.add_argument("--batch-size", "--batch", type=count, help=sizes)
+    parser.add_argument("--steps", type=count, help="train so many steps only, without a test, and measure them")
     parser.add_argument("--data", type=folder, help="folder with mnist.npz or the four MNIST IDX files")
     return parser
 

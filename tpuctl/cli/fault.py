@@ -1,0 +1,95 @@
+"""tpuctl fault: links, chips and hosts of a slice that fail, and recover."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from tpuctl.cli import complete
+from tpuctl.cli.options import Output, Zone, valid_slice
+from tpuctl.cli.output import Column, Format, show_list
+
+app = typer.Typer(
+    help="Let a link, a chip or a host of a slice fail, or recover.",
+    no_args_is_help=True,
+)
+
+SliceName = Annotated[
+    str,
+    typer.Argument(metavar="SLICE", help="Name of the slice.", autocompletion=complete.slices, callback=valid_slice),
+]
+Recover = Annotated[bool, typer.Option("--recover", help="It works again.")]
+SliceIndex = Annotated[
+    int, typer.Option("--slice-index", metavar="K", min=0, help="Which slice of a multislice; the first by default.")
+]
+
+COLUMNS = (
+    Column("PART", lambda row: row["part"]),
+    Column("WHERE", lambda row: " ".join(row["where"])),
+    Column("SLICE INDEX", lambda row: str(row.get("sliceIndex", 0)), wide=True),
+    Column("CHIPS", lambda row: " ".join(row.get("chips") or row["where"] if row["part"] != "link" else [])),
+)
+
+
+@app.command("link")
+def fault_link(
+    name: SliceName,
+    one: Annotated[str, typer.Argument(metavar="CHIP", help="Coordinates of a chip, such as 0,0.")],
+    other: Annotated[str, typer.Argument(metavar="CHIP", help="Coordinates of a neighbour of it.")],
+    recover: Recover = False,
+    slice_index: SliceIndex = 0,
+    zone: Zone = None,
+) -> None:
+    """Traffic goes around a failed link, and gets slower; where it can't, launches fail."""
+    _change(name, "link", [one, other], recover, slice_index, zone)
+
+
+@app.command("chip")
+def fault_chip(
+    name: SliceName,
+    where: Annotated[str, typer.Argument(metavar="CHIP", help="Coordinates of the chip, such as 0,1.")],
+    recover: Recover = False,
+    slice_index: SliceIndex = 0,
+    zone: Zone = None,
+) -> None:
+    """Launches that use a failed chip fail; the traffic of others goes around it."""
+    _change(name, "chip", [where], recover, slice_index, zone)
+
+
+@app.command("host")
+def fault_host(
+    name: SliceName,
+    index: Annotated[str, typer.Argument(metavar="INDEX", help="Index of the host.")],
+    recover: Recover = False,
+    zone: Zone = None,
+) -> None:
+    """A failed host takes its chips with it."""
+    _change(name, "host", [index], recover, 0, zone)
+
+
+@app.command("list")
+def list_faults(name: SliceName, zone: Zone = None, output: Output = Format.TABLE) -> None:
+    """List what of a slice has failed."""
+    from tpuctl.cli.describe import read_slice
+
+    found: list[dict[str, Any]] = read_slice(name, zone).get("faults") or []
+    rows = [row | {"name": f"{row['part']}/{'/'.join(row['where'])}"} for row in found]
+    show_list(rows, COLUMNS, output, f"All parts of slice {name} work.")
+
+
+def _change(name: str, part: str, where: list[str], recover: bool, slice_index: int, zone: str | None) -> None:
+    from tpuctl.api.status import FaultRequest
+    from tpuctl.cli import terminal
+    from tpuctl.cli.plane import connect
+
+    request = FaultRequest(part=part, where=where, slice_index=slice_index, recover=recover)
+    with connect() as client:
+        client.fault(name, request, zone)
+    place = f"{part} {' - '.join(where)} of slice {name}"
+    if recover:
+        terminal.say(f"{place[0].upper()}{place[1:]} works again")
+        return
+    options = f" --slice-index {slice_index}" * bool(slice_index) + f" --zone {zone}" * (zone is not None)
+    terminal.say(f"{place[0].upper()}{place[1:]} has failed")
+    terminal.say(f"  to end that: tpuctl fault {part} {name} {' '.join(where)} --recover{options}")
