@@ -191,6 +191,8 @@ class LaunchQueue:
 
     def _part(self, meeting: _Meeting) -> None:
         """The appointment is over; the streams go on with what was submitted meanwhile."""
+        if meeting.told:
+            self._parties.resume(meeting.run)
         for stream in list(meeting.streams.values()):
             owed = stream.owed
             self._leave(stream, meeting)
@@ -268,6 +270,8 @@ class LaunchQueue:
         if text and not meeting.told and now - meeting.since >= notice_seconds:
             meeting.told = True
             self._tell(run, f"waiting: {text}")
+        if text and meeting.told and meeting.streams:
+            self._parties.suspend(run, text)
         if text and meeting.late_since is not None and now - meeting.late_since >= timeout_seconds:
             self._queue.put(_GiveUp(meeting, f"{text}; given up after {timeout_seconds:g} s (TPUCTL_LAUNCH_TIMEOUT)"))
 

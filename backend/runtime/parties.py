@@ -83,12 +83,25 @@ class Parties:
         self._left_time = time.monotonic()
 
     def report(self, run: Run, trouble: str) -> None:
-        """Keep what keeps a run from going on; the first trouble is the cause of later ones."""
+        """Keep what has ended a run; the first trouble is the cause of later ones."""
         if run.trouble is None:
             run.trouble = trouble
-            self.troubles.setdefault(run.job, trouble)
-            while len(self.troubles) > _TROUBLES_KEPT:
-                del self.troubles[next(iter(self.troubles))]
+            self._keep(run.job, trouble)
+
+    def suspend(self, run: Run, text: str) -> None:
+        """Keep what a run waits for."""
+        if run.trouble is None:
+            self._keep(run.job, text)
+
+    def resume(self, run: Run) -> None:
+        """A run goes on."""
+        if run.trouble is None:
+            self.troubles.pop(run.job, None)
+
+    def _keep(self, job: str, text: str) -> None:
+        self.troubles[job] = text
+        while len(self.troubles) > _TROUBLES_KEPT:
+            del self.troubles[next(iter(self.troubles))]
 
     def _is_over(self, job: str) -> bool:
         """Whether a process that attaches now starts the job anew: nobody is there, and nobody can be waited for."""

@@ -38,12 +38,12 @@ class Runtime:
         assert self.process.wait(10) == 0
 
 
-def start_runtime(directory: Path) -> Runtime:
+def start_runtime(directory: Path, *slice_: str) -> Runtime:
     directory.mkdir(mode=0o700, exist_ok=True)
     (directory / "token").write_text(TOKEN)
     command = [sys.executable, "-m", "backend.runtime", "--directory", str(directory), "--name", "test"]
     process = subprocess.Popen(
-        [*command, "--type", "v3-8", "--port", "0"], env=os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+        [*command, *(slice_ or ("--type", "v3-8")), "--port", "0"], env=os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     )
     deadline = time.monotonic() + 10
     while not (directory / "runtime.json").exists():

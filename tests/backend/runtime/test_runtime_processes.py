@@ -325,13 +325,15 @@ def test_a_process_that_never_attaches_is_told_of_and_given_up(attach: Attach) -
     assert "has not attached" in _failure(first, waiting)
 
 
-def test_a_process_that_attaches_late_is_waited_for(attach: Attach) -> None:
+def test_a_process_that_attaches_late_is_waited_for(running: Running, attach: Attach) -> None:
     first = attach(0, notice_seconds=0.1)
     _, column = first.launch("step", first.array(float))
     first.notices()
+    running.wait_until(lambda: "has not attached" in status(running.directory)["troubles"].get("job", ""))
     second = attach(1)
     second.launch("step", second.array(float))
     assert first.values(column, 1) == [1.0]
+    assert status(running.directory)["troubles"] == {}
 
 
 def test_compiling_is_told_of_but_not_given_up(running: Running, attach: Attach) -> None:
