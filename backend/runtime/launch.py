@@ -81,7 +81,7 @@ class Launcher:
         """Raises Unavailable if a chip of the launch has failed, or no way is left between two of them."""
         executable, links, version = call.executable, self._links, self._links.version
         if version:
-            links.check(call.operation.cores or executable.ready.program.device_ids)
+            links.check(call.operation.cores or executable.ready.program.device_ids, executable.name)
         if executable.links_version != version:
             executable.link_seconds = links.seconds(executable.ready.program)
             executable.links_version = version

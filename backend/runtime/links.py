@@ -48,13 +48,13 @@ class Links:
         with self._lock:
             return self._interconnect.seconds(program.cost.collectives, program.device_ids)
 
-    def check(self, devices: Sequence[int]) -> None:
-        """Raises Unavailable if one of these devices is on a chip or a host that has failed."""
+    def check(self, devices: Sequence[int], name: str) -> None:
+        """Raises Unavailable if a device that the program ``name`` runs on is on a chip that has failed."""
         if not self._failed:
             return
         for device in devices:
             if device in self._failed:
-                raise Unavailable(f"{self._failed[device]}, which this launch uses; {self.faults.text()}")
+                raise Unavailable(f"{name} runs on {self._failed[device]}, which has failed")
 
     def telemetry(self) -> list[dict[str, Any]]:
         """The faults as ``status`` shows them: part, where, slice and what it means, in words."""
@@ -78,11 +78,11 @@ class Links:
 
     def _failed_devices(self, faults: Faults) -> dict[int, str]:
         routes, each = self._interconnect.routes, self._devices_a_chip
-        names = {chip: f"a chip of host {host}," for host, chips in faults.hosts for chip in chips}
-        names |= dict.fromkeys(faults.failed_chips, "the chip")
+        names = {chip: f"a chip of host {host}, at " for host, chips in faults.hosts for chip in chips}
+        names |= dict.fromkeys(faults.failed_chips, "chip ")
         failed = {}
         for (index, coords), what in names.items():
             chip = routes.chip(index, coords)
             for device in range(chip * each, (chip + 1) * each):
-                failed[device] = f"{what} at {routes.name(chip)} has failed"
+                failed[device] = f"{what}{routes.name(chip)}"
         return failed

@@ -107,5 +107,6 @@ class Slice:
             ],
             "troubles": dict(self.parties.troubles),
             "faults": self.links.telemetry(),
+            "faultText": self.links.faults.text() if self.links.faults else None,
             **self.counters.values(),
         }
