@@ -39,6 +39,20 @@ def test_create_device_is_a_slice_of_one_host(tpuctl, plane):
     assert bodies(plane, "POST")[0][1]["acceleratorType"] == "v2-8"
 
 
+def test_create_pod_is_all_chips_of_a_generation(tpuctl, plane):
+    assert "Slice demo (v3-2048) is READY" in tpuctl("create", "pod", "demo", "--type", "v3").stderr
+    assert bodies(plane, "POST")[0][1]["acceleratorType"] == "v3-2048"
+    result = tpuctl("create", "pod", "demo", "--type", "v33")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "v33" in result.stderr
+
+
+def test_slices_are_joined_when_asked_for(tpuctl, plane):
+    assert "Slice demo (2 x v3-8) is READY" in tpuctl("create", "slice", "demo", "-t", "v3-8", "--slices", "2").stderr
+    assert bodies(plane, "POST")[0][0] == f"{NODES}?nodeId=demo&numSlices=2"
+    assert tpuctl("create", "slice", "demo", "-t", "v3-8", "--slices", "0").exit_code == 2
+
+
 def test_no_wait_returns_at_once(tpuctl, plane):
     result = tpuctl("create", "slice", "demo", "--type", "v3-8", "--no-wait")
     assert "is being created" in result.stderr

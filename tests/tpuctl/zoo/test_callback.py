@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from tpuctl.zoo.callback import JobMetrics, batch_values
+from tpuctl import metrics
+from tpuctl.zoo.callback import JobMetrics, StepTimes, batch_values
 
 
 @pytest.fixture
@@ -44,3 +45,25 @@ def test_batches_are_logged_now_and_then_but_every_epoch_is(rows):
 
 def test_several_steps_in_one_call_have_their_mean():
     assert batch_values(6, {"loss": 2.0}, 2, {"loss": 4.0}) == {"loss": 1.0}
+
+
+def test_the_time_of_a_step_is_the_median_without_the_first(rows, monkeypatch):
+    device = iter([5.0, 5.1, 5.2, 9.2])
+    monkeypatch.setattr(metrics, "device_seconds", lambda: next(device))
+    monkeypatch.setattr("tpuctl.zoo.callback.time.monotonic", iter([10.0, 12.0, 14.0, 15.0]).__next__)
+    callback = StepTimes()
+    for batch in range(4):
+        callback.on_train_batch_end(batch)
+    callback.on_train_end()
+    logged = {name: value for row in rows() for name, value in row.items()}
+    assert logged["host_step_seconds"] == pytest.approx(2.0)
+    assert logged["device_step_seconds"] == pytest.approx(0.1)
+
+
+def test_without_a_slice_there_is_no_device_time(rows, monkeypatch):
+    monkeypatch.delenv("TPUCTL_SLICE", raising=False)
+    callback = StepTimes()
+    for batch in range(2):
+        callback.on_train_batch_end(batch)
+    callback.on_train_end()
+    assert [set(row) - {"time"} for row in rows()] == [{"host_step_seconds"}]

@@ -205,13 +205,30 @@ def test_test_batches_leave_no_remainder(examples, limit, size):
     assert mnist_data.even_batch_size(examples, limit, cores=8) == size
 
 
-def test_digits_that_cannot_be_spread_over_the_cores_are_refused():
-    with pytest.raises(DataError, match="can't be spread evenly over 8 cores"):
-        mnist_data.even_batch_size(1_001, 256, cores=8)
+@pytest.mark.parametrize(("examples", "cores", "used"), [(1_000, 8, 1_000), (1_000, 32, 992), (1_000, 2_048, 2_048)])
+def test_as_many_test_digits_are_used_as_the_cores_share_evenly(examples, cores, used):
+    chosen = mnist_data.test_choice(examples, cores)
+    assert len(chosen) == used
+    assert (chosen == np.arange(used) % examples).all()
 
 
-@pytest.mark.parametrize("batch_size", [100, 72])
-def test_a_batch_that_does_not_fit_is_refused(batch_size):
-    mnist_data.check_batch_size(64, examples=64, cores=8)
-    with pytest.raises(DataError, match=f"a batch of {batch_size} doesn't fit"):
-        mnist_data.check_batch_size(batch_size, examples=64, cores=8)
+def test_a_batch_that_cannot_be_shared_evenly_is_refused():
+    mnist_data.check_batch_size(64, cores=8)
+    with pytest.raises(DataError, match="a batch of 100 can't be spread evenly over 8 cores\nPass --batch-size with"):
+        mnist_data.check_batch_size(100, cores=8)
+
+
+def test_a_batch_larger_than_the_data_takes_digits_several_times():
+    images, labels = np.zeros((10, 28, 28, 1), np.float32), np.arange(10)
+    batch = next(mnist_data.batches(images, labels, 20))
+    assert sorted(batch[1]) == sorted([*range(10)] * 2)
+
+
+def test_processes_get_the_parts_of_the_same_batch():
+    random = np.random.default_rng(0)
+    images, labels = random.random((16, 28, 28, 1), np.float32), np.arange(16)
+    whole = mnist_data.batches(images, labels, 8)
+    parts = [mnist_data.batches(images, labels, 8, part) for part in (slice(0, 4), slice(4, 8))]
+    for _ in range(3):
+        for together, shares in zip(next(whole), zip(*map(next, parts), strict=True), strict=True):
+            np.testing.assert_array_equal(together, np.concatenate(shares))
