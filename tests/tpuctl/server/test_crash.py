@@ -100,6 +100,42 @@ def test_jobs_end_once_and_give_back_their_slices_after_a_kill(
     check(plane_process, client)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_job_of_several_workers_ends_as_one_after_a_kill(
+    plane_process: Any, wait_until: Wait, seed: int, tmp_path: Path
+) -> None:
+    chance = random.Random(seed)  # noqa: S311
+    client = plane_process.start()
+    code = (
+        "import os, time\n"
+        "who = os.environ['TPUCTL_PROCESS'].split('/')[0]\n"
+        f"open({str(tmp_path)!r} + '/ran' + who, 'a').write('x')\n"
+        f"time.sleep({chance.uniform(0, 0.6)} if who == '2' else 60)\n"
+        "raise SystemExit(5)"
+    )
+    request = JobRequest(
+        name="train",
+        accelerator_type="v3-8",
+        num_slices=3,
+        command=[sys.executable, "-c", code],
+        working_directory="/",
+        environment={"PATH": os.environ["PATH"]},
+    )
+    client.create_job(request)
+    for _ in range(2):
+        time.sleep(chance.uniform(0, 1.0))
+        plane_process.kill()
+        client = plane_process.start()
+    wait_until(lambda: settled(client))
+    job = client.get_job("train")
+    assert (job.state, job.exit_code, job.failed_worker) == (JobState.FAILED, 5, 2)
+    assert [worker.state for worker in job.workers] == ["FAILED"] * 3
+    assert [path.read_text() for path in sorted(tmp_path.glob("ran*"))] == ["x"] * 3
+    wait_until(lambda: client.list_nodes() == [])
+    wait_until(lambda: plane_process.living() == [])
+    check(plane_process, client)
+
+
 def test_a_running_job_does_not_notice_that_the_control_plane_is_killed(
     plane_process: Any, wait_until: Wait, tmp_path: Path
 ) -> None:
