@@ -395,7 +395,9 @@ def _function(operation: ir.Operation, name: str) -> ir.Operation:
     raise InvalidArgument(f"the module has no function called {name}")
 
 
-_IDENTITIES = frozenset({"optimization_barrier", "copy", "sharding_constraint", "reshard", "propagation_barrier"})
+_IDENTITIES = frozenset(
+    {"optimization_barrier", "copy", "sharding_constraint", "reshard", "propagation_barrier", "sharding_group"}
+)
 _IDENTITY_CALLS = frozenset(
     {
         "Sharding",

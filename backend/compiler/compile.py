@@ -6,12 +6,14 @@ from jaxlib.mlir import ir
 
 from backend.compiler import stablehlo
 from backend.compiler.cost import program_cost
+from backend.compiler.entry import keep_said
 from backend.compiler.inspection import read_report
 from backend.compiler.invariants import capture_invariants
-from backend.compiler.memory import largest_buffers, needed_bytes, plan_memory
+from backend.compiler.layouts import MODE, layout_modes, settle_layouts
+from backend.compiler.memory import largest_buffers, needed_bytes, plan_memory, usable_donations
 from backend.compiler.options import assigned_devices, check_overrides, read_options
 from backend.compiler.partition import PARTITIONER
-from backend.compiler.placement import drop_marks, keep_memories, memories
+from backend.compiler.placement import MEMORY, drop_marks, memories
 from backend.compiler.program import Computation, Program
 from backend.compiler.rounding import round_operands
 from backend.compiler.schedule import schedule
@@ -39,7 +41,8 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
     context = stablehlo.new_context()
     with context:
         source = stablehlo.parse(module, context)
-        donated, (argument_memories, result_memories) = _donated(source), memories(source)
+        argument_memories, result_memories = memories(source)
+        modes = layout_modes(source)
         if partitions > 1 and _DONATED not in source.operation.attributes:
             stablehlo.check_supported(source)
             drop_marks(source)
@@ -48,6 +51,8 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
         else:
             local, inspections = source, []
         simplified = simplify(stablehlo.import_module(local))
+        argument_layouts, result_layouts = settle_layouts(simplified, modes)
+        donated = usable_donations(simplified, _offered(source))
         body = round_operands(capture_invariants(simplified))
         replicated = [_is_replicated(row) for row in stablehlo.argument_attributes(local)]
         if partitions == 1:
@@ -57,7 +62,8 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
                 ir.IntegerType.get_signless(32), partitions
             )
             local.operation.attributes[_DONATED] = ir.DenseI64ArrayAttr.get(donated)
-            keep_memories(local, (argument_memories, result_memories))
+            keep_said(local, MEMORY, (argument_memories, result_memories))
+            keep_said(local, MODE, modes)
         scheduled = schedule(body, replicated, partitions)
         program = Program(
             name=str(ir.StringAttr(source.operation.attributes["sym_name"]).value),
@@ -73,6 +79,8 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
             optimized_module=stablehlo.bytecode(local),
             argument_memories=argument_memories,
             result_memories=result_memories,
+            argument_layouts=argument_layouts,
+            result_layouts=result_layouts,
             inspections=inspections,
         )
     _check_fits(program, simplified, generation)
@@ -86,8 +94,8 @@ def warm_up() -> None:
         pass
 
 
-def _donated(module: ir.Module) -> list[int]:
-    """The parameters whose memory a program may reuse."""
+def _offered(module: ir.Module) -> list[int]:
+    """The parameters whose memory the script lets a program reuse."""
     if _DONATED in module.operation.attributes:
         return list(ir.DenseI64ArrayAttr(module.operation.attributes[_DONATED]))
     rows = stablehlo.argument_attributes(module)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -71,16 +71,26 @@ def largest_buffers(computation: Computation, donated: Sequence[int], count: int
     return sorted(rows, key=lambda row: -row.hbm_bytes)[:count]
 
 
+def usable_donations(computation: Computation, offered: Sequence[int]) -> list[int]:
+    """The parameters of those offered whose memory a result takes; the others are not donated."""
+    return sorted(_donors(computation, offered).values())
+
+
 def _aliased(computation: Computation, donated: Sequence[int]) -> set[int]:
-    """Positions of the results that take the memory of a donated parameter: the next one free of the same size."""
-    free = Counter(padded_bytes(computation.types[computation.parameters[number]]) for number in donated)
-    taken = set()
+    """Positions of the results that take the memory of a donated parameter."""
+    return set(_donors(computation, donated))
+
+
+def _donors(computation: Computation, offered: Sequence[int]) -> dict[int, int]:
+    """For positions of results the parameter whose memory they take: the next one free of the same size."""
+    free: dict[int, deque[int]] = defaultdict(deque)
+    for number in offered:
+        free[padded_bytes(computation.types[computation.parameters[number]])].append(number)
+    donors = {}
     for position, value in enumerate(computation.returns):
-        size = padded_bytes(computation.types[value])
-        if free[size]:
-            free[size] -= 1
-            taken.add(position)
-    return taken
+        if fitting := free[padded_bytes(computation.types[value])]:
+            donors[position] = fitting.popleft()
+    return donors
 
 
 def _tuple_bytes(count: int) -> int:

@@ -133,8 +133,8 @@ class Program:
     ``body`` is the simplified code; ``schedule`` the same, fused for parameters that are uniform where ``replicated``.
     ``device_ids`` is the device assignment, replica-major; ``donated`` the parameters whose memory may be reused;
     ``replicated`` the parameters whose sharding says that every core holds the same value. ``argument_memories`` and
-    ``result_memories`` are kinds of memory, "device" where nothing is said; ``inspections`` what the script wants to
-    hear (see inspection.py).
+    ``result_memories`` are kinds of memory, "device" where nothing is said; ``argument_layouts`` and ``result_layouts``
+    orders of dimensions, minor to major; ``inspections`` what the script wants to hear (see inspection.py).
     """
 
     name: str
@@ -150,6 +150,8 @@ class Program:
     optimized_module: bytes
     argument_memories: list[str] = field(default_factory=list)
     result_memories: list[str] = field(default_factory=list)
+    argument_layouts: list[list[int]] = field(default_factory=list)
+    result_layouts: list[list[int]] = field(default_factory=list)
     inspections: list[tuple[bytes, bytes]] = field(default_factory=list)
 
     @property

@@ -33,10 +33,17 @@ _rows = (ctypes.c_void_p * 1)(ctypes.addressof(_row))
 _ROWS = ctypes.addressof(_rows)
 
 
-def new_buffer(memory: Memory, number: int, shape: tuple[int, ...], dtype: np.dtype[Any], sequence: int) -> int:
+def new_buffer(
+    memory: Memory,
+    number: int,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    sequence: int,
+    layout: tuple[int, ...] | None = None,
+) -> int:
     """The handle of a buffer that is a column of its own, ready after the operation ``sequence``."""
     session: Session = memory.device.session
-    column = Column(session, number, 1, shape, dtype, sequence)
+    column = Column(session, number, 1, shape, dtype, sequence, layout=layout)
     column.fill(ctypes.addressof(memory.place), _ROWS, 0)
     handle = _row[0]
     assert handle is not None  # noqa: S101
@@ -161,7 +168,8 @@ def _copy(source: Buffer, memory: Memory) -> int:
     sequence = column.session.submit(
         lambda sequence: Copy(sequence, source.number, number * POSITIONS, core, memory.kind)  # type: ignore[arg-type]
     )
-    return new_buffer(memory, number, column.shape, column.dtype, sequence)
+    layout = column.layout if memory.kind != "unpinned_host" else None
+    return new_buffer(memory, number, column.shape, column.dtype, sequence, layout)
 
 
 @slot("PJRT_Buffer_Delete")
@@ -198,13 +206,15 @@ def _dynamic_dimensions(args: Any) -> None:
     args.dynamic_dim_indices, args.num_dynamic_dims = ctypes.addressof(_no_dimensions), 0
 
 
-_layouts: dict[int, Any] = {}
+_layouts: dict[tuple[int, ...], Any] = {}
 
 
 @slot("PJRT_Buffer_GetMemoryLayout")
 def _memory_layout(args: Any) -> None:
-    rank = len(handles.resolve(args.buffer).column.shape)
-    order = _layouts.setdefault(rank, (ctypes.c_int64 * max(1, rank))(*reversed(range(rank))))
+    column = handles.resolve(args.buffer).column
+    rank = len(column.shape)
+    layout = column.layout or tuple(reversed(range(rank)))
+    order = _layouts.setdefault(layout, (ctypes.c_int64 * max(1, rank))(*layout))
     tiled = STRUCTS["PJRT_Buffer_MemoryLayout_Tiled"]
     args.layout.type = _TILED
     args.layout.u[:] = (ctypes.sizeof(tiled), 0, ctypes.addressof(order), rank, 0, 0, 0)

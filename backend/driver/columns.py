@@ -34,7 +34,8 @@ _blocks: dict[int, list[int]] = defaultdict(list)
 class Column:
     """``count`` buffers of one type, ready after the operation ``sequence``; ``handle`` is its header's.
 
-    ``number`` names it on the slice; NO_NUMBER is that of one that has events only.
+    ``number`` names it on the slice; NO_NUMBER is that of one that has events only. ``layout`` is the order of the
+    dimensions from minor to major, None for row-major.
     """
 
     __slots__ = (
@@ -44,6 +45,7 @@ class Column:
         "count",
         "dtype",
         "handle",
+        "layout",
         "number",
         "released",
         "sequence",
@@ -60,12 +62,14 @@ class Column:
         dtype: np.dtype[Any],
         sequence: int,
         state: int = native.PENDING,
+        layout: tuple[int, ...] | None = None,
     ) -> None:
         self.session = session
         self.number = number
         self.count = count
         self.shape = shape
         self.dtype = dtype
+        self.layout = layout
         self.sequence = sequence
         self.released = number == NO_NUMBER
         self._dims: Any = None

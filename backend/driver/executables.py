@@ -42,6 +42,10 @@ class Executable:
             compiled.results
         )
         """Which of a device's memories each result lies in."""
+        self.result_layouts = [
+            None if order == sorted(order, reverse=True) else tuple(order) for order in compiled.result_layouts
+        ]
+        """Dimensions of each result from minor to major; None for row-major."""
         self.donated = frozenset(compiled.donated)
         self._handles = 0
         self.kept = lasting.Kept()

@@ -61,8 +61,9 @@ def _execute(args: Any) -> None:
         if (column := columns[index]) is not None:
             column.released = True
     places = executable.places if not cores else [ctypes.addressof(memory.place) for memory in devices[0].memories]
-    for index, ((shape, dtype), memory) in enumerate(zip(results, executable.result_memories, strict=True)):
-        column = Column(session, first + index, count, shape, dtype, sequence)
+    kinds = zip(results, executable.result_memories, executable.result_layouts, strict=True)
+    for index, ((shape, dtype), memory, layout) in enumerate(kinds):
+        column = Column(session, first + index, count, shape, dtype, sequence, layout=layout)
         column.fill(places[memory], args.output_lists, index)
         session.follow(column)
     if args.device_complete_events:
@@ -100,7 +101,7 @@ def _assembled(rows: int, count: int, index: int) -> Column | None:
         return None
     number = first.session.new_numbers()
     first.session.assemble([buffer.number for buffer in buffers], number)
-    column = Column(first.session, number, count, first.shape, first.dtype, first.sequence, native.READY)
+    column = Column(first.session, number, count, first.shape, first.dtype, first.sequence, native.READY, first.layout)
     column.adopt(cells)
     return column
 

@@ -1,20 +1,26 @@
-"""In what order do a buffer's dimensions lie in memory? The layouts extension: row-major, always."""
+"""In what order do a buffer's dimensions lie in memory? The layouts extension: row-major, if nothing else was said."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 from backend.driver import handles, lasting
+from backend.driver.executables import Executable
 from backend.driver.native import NOTHING
 from backend.driver.slots import slot
 
 
 class Layout(handles.Droppable):
-    """A row-major layout, in XLA's notation from minor to major: {2,1,0}."""
+    """An order of dimensions, in XLA's notation from minor to major: {2,1,0}."""
 
-    def __init__(self, rank: int) -> None:
-        self.text = "{" + ",".join(str(axis) for axis in reversed(range(rank))) + "}"
+    def __init__(self, order: Sequence[int]) -> None:
+        self.text = "{" + ",".join(map(str, order)) + "}"
+
+
+def _row_major(rank: int) -> Layout:
+    return Layout(range(rank)[::-1])
 
 
 @slot("PJRT_Layouts_MemoryLayout_Serialize")
@@ -27,23 +33,26 @@ def _serialize(args: Any) -> None:
 @slot("PJRT_Layouts_PJRT_Client_GetDefaultLayout")
 @slot("PJRT_Layouts_PJRT_Topology_GetDefaultLayout")
 def _default_layout(args: Any) -> None:
-    args.layout = handles.new(Layout(args.num_dims))
+    args.layout = handles.new(_row_major(args.num_dims))
 
 
 @slot("PJRT_Layouts_PJRT_Buffer_MemoryLayout")
 def _buffer_layout(args: Any) -> None:
-    args.layout = handles.new(Layout(len(handles.resolve(args.buffer).column.shape)))
+    column = handles.resolve(args.buffer).column
+    args.layout = handles.new(Layout(column.layout) if column.layout else _row_major(len(column.shape)))
 
 
 @slot("PJRT_Layouts_PJRT_Executable_GetOutputLayouts")
 def _output_layouts(args: Any) -> None:
     executable = handles.resolve(args.executable)
-    layouts = [handles.new(Layout(len(result.shape))) for result in executable.compiled.results]
-    args.layouts, args.num_outputs = executable.kept.array(ctypes.c_void_p, layouts)
+    args.layouts, args.num_outputs = _layouts(executable, executable.compiled.result_layouts)
 
 
 @slot("PJRT_Layouts_PJRT_Executable_GetParameterLayouts")
 def _parameter_layouts(args: Any) -> None:
     executable = handles.resolve(args.executable)
-    layouts = [handles.new(Layout(len(parameter.shape))) for parameter in executable.compiled.parameters]
-    args.layouts, args.num_parameters = executable.kept.array(ctypes.c_void_p, layouts)
+    args.layouts, args.num_parameters = _layouts(executable, executable.compiled.argument_layouts)
+
+
+def _layouts(executable: Executable, orders: Sequence[Sequence[int]]) -> tuple[int, int]:
+    return executable.kept.array(ctypes.c_void_p, [handles.new(Layout(order)) for order in orders])

@@ -312,6 +312,8 @@ class Compiled(Message):
     optimized_module: bytes
     argument_memories: list[Memory]
     result_memories: list[Memory]
+    argument_layouts: list[list[int]]
+    result_layouts: list[list[int]]
     inspections: list[tuple[bytes, bytes]]
 
 

@@ -273,5 +273,7 @@ def describe(request: int, program: Program) -> Compiled:
         optimized_module=program.optimized_module,
         argument_memories=program.argument_memories,  # type: ignore[arg-type]
         result_memories=program.result_memories,  # type: ignore[arg-type]
+        argument_layouts=program.argument_layouts,
+        result_layouts=program.result_layouts,
         inspections=program.inspections,
     )
