@@ -172,7 +172,7 @@ def _compile(args: Any) -> None:
 def _load(client: Client, module: bytes, options: bytes, fingerprint: str) -> Executable:
     """Compile on the slice. Raises TpuError."""
     number = client.session.new_numbers()
-    compiled = client.session.compile(number, module, options)
+    compiled = client.session.compile(number, module, options, fingerprint)
     tell(compiled.inspections, module)
     return Executable(client, number, compiled, options, fingerprint)
 

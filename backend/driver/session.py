@@ -208,9 +208,9 @@ class Session:
         with self._order:
             self._send(Unload(executable))
 
-    def compile(self, executable: int, module: bytes, options: bytes) -> Compiled:
+    def compile(self, executable: int, module: bytes, options: bytes, fingerprint: str) -> Compiled:
         """Compile and load a module; wait for it. Raises TpuError."""
-        answer = self._ask(lambda request: Compile(request, executable, module, options))
+        answer = self._ask(lambda request: Compile(request, executable, module, options, fingerprint))
         assert isinstance(answer, Compiled)  # noqa: S101
         return answer
 

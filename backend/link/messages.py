@@ -64,12 +64,16 @@ class Hello(Message):
 
 
 class Compile(Message):
-    """Compile a StableHLO ``module`` (answered by Compiled or Failed) and keep it as ``executable``."""
+    """Compile a StableHLO ``module`` (answered by Compiled or Failed) and keep it as ``executable``.
+
+    ``fingerprint`` is that of what the script compiled; ``module`` may come of that, partitioned and saved before.
+    """
 
     request: int
     executable: int
     module: bytes
     options: bytes
+    fingerprint: str = ""
 
 
 class Execute(Message):

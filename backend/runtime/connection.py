@@ -202,7 +202,7 @@ class Connection:
             party,
             share,
         )
-        stream = Stream(session, self._outbox, self._slice.parties.attach(hello.job, party))
+        stream = Stream(session, self._outbox, self._slice.parties.attach(hello.job, hello.processes, party))
         party.idle = stream.is_idle
         return stream
 
@@ -236,7 +236,7 @@ class Connection:
             return
         reply: Message
         try:
-            ready = self._slice.programs.compile(message.module, message.options, several=session.shares_slice)
+            ready = self._slice.programs.compile(message, several=session.shares_slice)
             if session.ended:
                 return
             session.load(message.executable, ready)

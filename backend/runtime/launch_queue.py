@@ -117,7 +117,7 @@ class LaunchQueue:
         session = stream.session
         self._parties.leave(stream.run, session.party, spoiled=not stream.is_idle())
         session.ended = True
-        session.host_calls.hang_up()
+        session.host_calls.hang_up(f"worker {session.party.process}" if session.shares_slice else "the script")
         self._queue.put(_End(stream, when_ended))
 
     # The launch thread

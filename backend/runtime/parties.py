@@ -48,10 +48,15 @@ class Run:
     """The processes of a job that belong together: the first to attach with each index, then the second, ..."""
 
     job: str
+    processes: int
     parties: dict[int, Party] = field(default_factory=dict)
     trouble: str | None = None
     spoiled: bool = False
     """Whether a process has ended before all it had launched was done."""
+
+    def is_over(self) -> bool:
+        """Whether all processes have taken part, and have ended."""
+        return len(self.parties) == self.processes and all(party.ended for party in self.parties.values())
 
 
 class Parties:
@@ -62,16 +67,17 @@ class Parties:
         self._runs: list[Run] = []
         self._left_time = 0.0
 
-    def attach(self, job: str, party: Party) -> Run:
+    def attach(self, job: str, processes: int, party: Party) -> Run:
         """The run that a process takes part in from now on."""
-        if self._is_over(job):
+        if self._is_over(job, processes):
             self._runs.clear()
             self.troubles.pop(job, None)
+        self._runs = [run for run in self._runs if not run.is_over()]
         for run in self._runs:
             if party.process not in run.parties:
                 break
         else:
-            run = Run(job)
+            run = Run(job, processes)
             self._runs.append(run)
         run.parties[party.process] = party
         return run
@@ -103,11 +109,11 @@ class Parties:
         while len(self.troubles) > _TROUBLES_KEPT:
             del self.troubles[next(iter(self.troubles))]
 
-    def _is_over(self, job: str) -> bool:
+    def _is_over(self, job: str, processes: int) -> bool:
         """Whether a process that attaches now starts the job anew: nobody is there, and nobody can be waited for."""
-        if any(run.job != job for run in self._runs):
+        if any((run.job, run.processes) != (job, processes) for run in self._runs):
             return True
         if any(not party.ended for run in self._runs for party in run.parties.values()):
             return False
-        broken = any(run.spoiled or run.trouble for run in self._runs)
+        broken = not self._runs or any(run.spoiled or run.trouble for run in self._runs)
         return broken or time.monotonic() - self._left_time > _FORGET_SECONDS

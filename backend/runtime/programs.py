@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from backend.compiler.program import Identity, Program
+from backend.link.messages import Compile
 from backend.runtime.machine import Loaded, Machine
 
 _IDENTITIES_KEPT = 1024
@@ -34,33 +35,33 @@ class Programs:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._identities: OrderedDict[bytes, Identity] = OrderedDict()
+        self._identities: OrderedDict[str, Identity] = OrderedDict()
         self._ready: weakref.WeakValueDictionary[bytes, Ready] = weakref.WeakValueDictionary()
 
-    def compile(self, module: bytes, options: bytes, *, several: bool) -> Ready:
+    def compile(self, message: Compile, *, several: bool) -> Ready:
         """Compile, or find what another of a job's ``several`` processes compiled. Raises TpuError."""
         if not several:
-            return self._compile(module, options)
-        identity = self._identify(module, options)
+            return self._compile(message)
+        identity = self._identify(message)
         ready = self._ready.get(identity.signature)
         if ready is None or ready.program.inspections:
-            ready = self._ready[identity.signature] = self._compile(module, options, identity.signature)
+            ready = self._ready[identity.signature] = self._compile(message, identity.signature)
         if ready.program.device_ids == identity.device_ids:
             return ready
         elsewhere = dataclasses.replace(ready.program, device_ids=identity.device_ids)
         return Ready(elsewhere, lambda: ready.loaded, identity.signature)
 
-    def _compile(self, module: bytes, options: bytes, signature: bytes = b"") -> Ready:
-        program = self._machine.compile(module, options)
+    def _compile(self, message: Compile, signature: bytes = b"") -> Ready:
+        program = self._machine.compile(message.module, message.options)
         return Ready(program, lambda: self._machine.load(program), signature)
 
-    def _identify(self, module: bytes, options: bytes) -> Identity:
-        """What a module is; the same bytes are looked into once."""
-        key = hashlib.sha256(len(module).to_bytes(8, "little") + module + options).digest()
+    def _identify(self, message: Compile) -> Identity:
+        """What a module is. The same one is looked into once, compiled from its source or loaded as it was saved."""
+        key = message.fingerprint or hashlib.sha256(message.module + message.options).hexdigest()
         if key in self._identities:
             self._identities.move_to_end(key)
         else:
-            self._identities[key] = self._machine.identify(module, options)
+            self._identities[key] = self._machine.identify(message.module, message.options)
             while len(self._identities) > _IDENTITIES_KEPT:
                 self._identities.popitem(last=False)
         return self._identities[key]

@@ -75,7 +75,8 @@ class TestMachine:
         )
 
     def identify(self, module: bytes, options: bytes) -> Identity:
-        return Identity(module, self.recipes[module.decode()].cores)
+        cores = self.recipes[module.decode()].cores
+        return Identity(module if len(cores) > 1 else module.split(b" on ")[0], cores)
 
     def load(self, program: Program) -> LoadedRecipe:
         return LoadedRecipe(self, self.recipes[program.name])
@@ -128,8 +129,8 @@ class Driver:
         buffer = number * POSITIONS
         return self.submit(lambda sequence: Put(sequence, buffer, core, "device", name, shape, data))
 
-    def compile(self, executable: int, module: str) -> Reply:
-        return self.ask(lambda request: Compile(request, executable, module.encode(), b""))
+    def compile(self, executable: int, module: str, fingerprint: str = "") -> Reply:
+        return self.ask(lambda request: Compile(request, executable, module.encode(), b"", fingerprint))
 
     def execute(self, executable: int, inputs: list[int | list[int]], outputs: int, keep: Sequence[int] = ()) -> int:
         """An input is a column, or the columns of single buffers."""

@@ -130,6 +130,24 @@ def test_a_program_is_compiled_once_for_all(running: Running, attach: Attach) ->
     assert running.machine.compiled == ["step"]
 
 
+def test_a_program_of_one_core_is_compiled_once_for_the_cores_of_all(running: Running, attach: Attach) -> None:
+    columns = []
+    for worker, host in [(attach(0), 0), (attach(1), 2)]:
+        columns.append((worker, worker.launch(f"add1 on {host}", worker.array(float)[:1])[1]))
+    assert [worker.values(column, 1) for worker, column in columns] == [[1.0], [17.0]]
+    assert running.machine.compiled == ["add1 on 0"]
+
+
+def test_a_saved_program_meets_the_same_one_compiled_from_its_source(running: Running, attach: Attach) -> None:
+    first, second = attach(0), attach(1)
+    running.machine.recipes["saved"] = running.machine.recipes["step"]
+    for worker, name in ((first, "step"), (second, "saved")):
+        worker.compile(1, name, "the fingerprint of step")
+        worker.executables["step"] = 1
+    sequences = [worker.launch("step", worker.array(float))[0] for worker in (first, second)]
+    assert [_failure(w, s) for w, s in zip((first, second), sequences, strict=True)] == ["", ""]
+
+
 @pytest.mark.parametrize("name", ["step", "step in place", "crossed"])
 def test_results_go_into_the_next_launch_as_they_are(running: Running, attach: Attach, name: str) -> None:
     workers = [attach(process) for process in range(2)]
