@@ -48,6 +48,13 @@ PUBLISHED: dict[str, tuple[str, ...]] = {
 }
 """What each generation's slices of a given size are by default, smallest first."""
 
+COMMON: dict[str, tuple[str, ...]] = {
+    **PUBLISHED,
+    "v5p": tuple("2x2x1 2x2x2 2x2x4 2x4x4 4x4x4 4x4x8 4x8x8 8x8x8 8x8x16 8x16x16 16x16x16 16x16x24 16x20x28".split()),
+    "7x": tuple("2x2x1 2x2x2 2x2x4 2x4x4 4x4x4 4x4x8 4x8x8 8x8x8 8x8x16 8x16x16 16x16x16 16x24x24".split()),
+}
+"""Those that Cloud TPU's own pages list, and the full pod: [v5p], docs.cloud.google.com/tpu/docs/tpu7x."""
+
 _SMALL = ((2, 2, 1), (2, 2, 2), (2, 2, 4), (2, 4, 4))
 _LONGEST = 256
 

@@ -36,6 +36,13 @@ def types(incomplete: str) -> list[str]:
     return _starting(incomplete, (row["type"] for row in known))
 
 
+def every_type(incomplete: str) -> list[str]:
+    """Types of all zones; needs no control plane."""
+    from backend.hardware.accelerator_types import ACCELERATOR_TYPES
+
+    return _starting(incomplete, ACCELERATOR_TYPES)
+
+
 def generations(incomplete: str) -> list[str]:
     from backend.hardware.generations import GENERATIONS
 
@@ -46,7 +53,7 @@ def models(incomplete: str) -> list[str]:
     return _starting(incomplete, MODELS)
 
 
-SOURCES = {source.__name__: source for source in (slices, jobs, running_jobs, types, generations, models)}
+SOURCES = {source.__name__: source for source in (slices, jobs, running_jobs, types, every_type, generations, models)}
 
 
 def _ask(path: str, field: str, version: str = "tpuctl/v1") -> list[Any]:

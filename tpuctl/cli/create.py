@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tpuctl.cli import complete, exit_codes
+from tpuctl.cli import complete, exit_codes, zones
 from tpuctl.cli.options import Output, Wait, Zone, valid_slice
 from tpuctl.cli.output import Format
 from tpuctl.cli.problems import Problem
+
+if TYPE_CHECKING:
+    from backend.hardware import AcceleratorType
+    from tpuctl.api.nodes import Node
 
 RUNTIME_VERSION = "tpu-ubuntu2204-base"
 
@@ -19,8 +23,23 @@ app = typer.Typer(help="Create a slice, a single device or a full pod.", no_args
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A name that no slice has yet.", callback=valid_slice)]
 Type = Annotated[
-    str,
-    typer.Option("--type", "-t", metavar="TYPE", help="Accelerator type, such as v3-8.", autocompletion=complete.types),
+    str | None,
+    typer.Option(
+        "--type", "-t", metavar="TYPE", help="Accelerator type, such as v3-32.", autocompletion=complete.every_type
+    ),
+]
+Generation = Annotated[
+    str | None,
+    typer.Option(
+        "--generation",
+        "-g",
+        metavar="GENERATION",
+        help="Generation of the chips, such as v4, with --topology.",
+        autocompletion=complete.generations,
+    ),
+]
+Topology = Annotated[
+    str | None, typer.Option("--topology", metavar="AxBxC", help="Chips along each axis, such as 4x4x8.")
 ]
 
 
@@ -39,10 +58,17 @@ Slices = Annotated[
 
 @app.command("slice")
 def create_slice(
-    name: Name, type: Type, slices: Slices = 1, zone: Zone = None, wait: Wait = True, output: Output = Format.TABLE
+    name: Name,
+    type: Type = None,
+    generation: Generation = None,
+    topology: Topology = None,
+    slices: Slices = 1,
+    zone: Zone = None,
+    wait: Wait = True,
+    output: Output = Format.TABLE,
 ) -> None:
-    """Create a slice."""
-    _create(name, type, zone, wait, output, slices)
+    """Create a slice: of a --type, or by --generation and --topology."""
+    _create(name, chosen(type, generation, topology), zone, wait, output, slices)
 
 
 @app.command("device")
@@ -54,7 +80,7 @@ def create_device(
     output: Output = Format.TABLE,
 ) -> None:
     """Create a single device: one host with 4 chips, 8 cores."""
-    _create(name, f"{type}-8", zone, wait, output)
+    _create(name, chosen(f"{type}-8"), zone, wait, output)
 
 
 @app.command("pod")
@@ -81,20 +107,51 @@ def create_pod(
         kind = pod_type(type)
     except ValueError as error:
         raise Problem(str(error), "", exit_codes.USAGE) from None
-    _create(name, kind.name, zone, wait, output)
+    _create(name, kind, zone, wait, output)
 
 
-def _create(name: str, accelerator_type: str, zone: str | None, wait: bool, output: Format, slices: int = 1) -> None:
-    from tpuctl.api.nodes import Node
+def chosen(type: str | None, generation: str | None = None, topology: str | None = None) -> AcceleratorType:
+    """The slice that the options ask for. Raises Problem with what to ask for instead."""
+    from backend.hardware import accelerator_type, slice_of
+
+    if (type is None) == (generation is None) or (generation is not None and topology is None):
+        hint = "such as --type v3-32, or --generation v4 --topology 4x4x8; tpuctl list types shows what there is"
+        raise Problem("give --type, or --generation with --topology", hint, exit_codes.USAGE)
+    try:
+        return slice_of(generation, topology) if generation and topology else accelerator_type(type or "", topology)
+    except ValueError as error:
+        raise Problem(str(error), "", exit_codes.USAGE) from None
+
+
+def spec_of(kind: AcceleratorType) -> Node:
+    """A node of this kind as the API takes it: by its type, or in another shape than the type's own by its topology."""
+    from backend.hardware import ACCELERATOR_TYPES
+    from tpuctl.api.nodes import AcceleratorConfig, Node
+    from tpuctl.control.catalogue import WIRE_TYPES
+
+    if ACCELERATOR_TYPES.get(kind.name) == kind:
+        return Node(accelerator_type=kind.name, runtime_version=RUNTIME_VERSION)
+    wire = WIRE_TYPES.get(kind.generation.name)
+    if wire is None:
+        message = f"a {kind.generation.name} slice can only have its type's own topology, not {kind.topology}"
+        raise Problem(message, "Cloud TPU's API has no accelerator config for it", exit_codes.USAGE)
+    return Node(
+        accelerator_config=AcceleratorConfig(type=wire, topology=kind.topology), runtime_version=RUNTIME_VERSION
+    )
+
+
+def _create(name: str, kind: AcceleratorType, zone: str | None, wait: bool, output: Format, slices: int = 1) -> None:
     from tpuctl.cli.output import show_data
     from tpuctl.cli.plane import connect
     from tpuctl.cli.steps import report, step
 
+    zone = zones.of_kind(kind, zone)
     with connect() as client:
         started = time.monotonic()
-        spec = Node(accelerator_type=accelerator_type, runtime_version=RUNTIME_VERSION)
+        spec = spec_of(kind)
         operation = client.create_node(name, spec, zone, num_slices=slices)
-        what = f"{slices} x {accelerator_type}" if slices > 1 else accelerator_type
+        shape = kind.name if spec.accelerator_type else f"{kind.name}, {kind.topology}"
+        what = f"{slices} x {shape}" if slices > 1 else shape
         if wait:
             with step(f"Creating slice {name} ({what})", f"Slice {name} ({what}) is READY"):
                 client.wait(operation)

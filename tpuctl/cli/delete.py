@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tpuctl.cli import complete
+from tpuctl.cli import complete, zones
 from tpuctl.cli.options import Wait, Yes, Zone, valid_slices
 
 if TYPE_CHECKING:
@@ -27,8 +27,10 @@ def delete_slice(names: Names, zone: Zone = None, wait: Wait = True, yes: Yes = 
     from tpuctl.cli.plane import connect
     from tpuctl.cli.steps import step
 
+    given = zone
     with connect() as client:
         for name in names:
+            zone = zones.of_slice(name, given)
             node = client.get_node(name, zone)
             jobs = _jobs_on(client, name, zone)
             question = f"Delete slice {name} ({node.accelerator_type}) and all that is in its HBM?"

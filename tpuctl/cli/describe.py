@@ -1,18 +1,20 @@
-"""tpuctl describe: one slice or job in full."""
+"""tpuctl describe: one slice, job or accelerator type in full."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
+from tpuctl.cli import complete, exit_codes, zones
 from tpuctl.cli.options import JobName, Output, SliceName, Zone
 from tpuctl.cli.output import Format, show_data
+from tpuctl.cli.problems import Problem
 
 SECRETS = frozenset({"environment", "environmentTcp"})
 
-app = typer.Typer(help="Describe a slice or a job.", no_args_is_help=True)
+app = typer.Typer(help="Describe a slice, a job or an accelerator type.", no_args_is_help=True)
 
 
 @app.command("slice")
@@ -44,11 +46,42 @@ def describe_job(name: JobName, output: Output = Format.TABLE) -> None:
     terminal.stdout().print(job_view(found, wide=output is Format.WIDE))
 
 
+@app.command("type")
+def describe_type(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="TYPE", help="Accelerator type, such as v3-32.", autocompletion=complete.every_type),
+    ],
+    topology: Annotated[
+        str | None, typer.Option("--topology", metavar="AxBxC", help="Another shape of as many chips.")
+    ] = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Describe an accelerator type: its chips, hosts and links on the torus, and its speed."""
+    from backend.hardware import accelerator_type
+
+    try:
+        kind = accelerator_type(name, topology)
+    except ValueError as error:
+        raise Problem(str(error), "", exit_codes.USAGE) from None
+    if output.is_data:
+        from tpuctl.cli.types import facts
+
+        show_data({"name": kind.name} | facts(kind), output)
+        return
+    from tpuctl.cli import terminal
+    from tpuctl.cli.type_view import type_view
+
+    console = terminal.stdout()
+    console.print(type_view(kind, terminal.columns(console)), soft_wrap=True)
+
+
 def read_slice(name: str, zone: str | None, query: str = "") -> dict[str, Any]:
     """A slice's telemetry, with what a local process needs to use it; ``query`` says which of several processes."""
     from tpuctl.api.names import default_project, default_zone
     from tpuctl.cli.reader import read
 
+    zone = zones.of_slice(name, zone)
     location = f"projects/{default_project()}/locations/{quote(zone or default_zone(), safe='')}"
     found: dict[str, Any] = read(f"/tpuctl/v1/{location}/slices/{quote(name, safe='')}{query}")
     return found

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tpuctl.cli import complete
+from tpuctl.cli import complete, zones
 from tpuctl.cli.options import Output, Zone, valid_slice
 from tpuctl.cli.output import Column, Format, show_list
 
@@ -85,7 +85,7 @@ def _change(name: str, part: str, where: list[str], recover: bool, slice_index: 
 
     request = FaultRequest(part=part, where=where, slice_index=slice_index, recover=recover)
     with connect() as client:
-        client.fault(name, request, zone)
+        client.fault(name, request, zones.of_slice(name, zone))
     place = f"{part} {' - '.join(where)} of slice {name}"
     if recover:
         terminal.say(f"{place[0].upper()}{place[1:]} works again")

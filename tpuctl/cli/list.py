@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
@@ -10,9 +9,10 @@ from urllib.parse import quote
 
 import typer
 
+from tpuctl.cli import complete
 from tpuctl.cli.options import Output, Watch
 from tpuctl.cli.output import Column, Format, Resource, short_name, show_list
-from tpuctl.cli.units import UNKNOWN, age_text, bytes_text, seconds_text
+from tpuctl.cli.units import UNKNOWN, age_text, seconds_text
 
 app = typer.Typer(help="List slices, jobs or accelerator types.", no_args_is_help=True)
 
@@ -67,16 +67,6 @@ JOB_COLUMNS = (
     Column("COMMAND", lambda job: " ".join(job["command"]), wide=True),
 )
 
-TYPE_COLUMNS = (
-    Column("TYPE", field("type")),
-    Column("TOPOLOGY", field("topology")),
-    Column("CHIPS", field("chips")),
-    Column("CORES", field("cores")),
-    Column("HBM", lambda row: bytes_text(row["hbmBytes"])),
-    Column("HBM A CORE", lambda row: bytes_text(row["hbmBytesPerCore"]), wide=True),
-    Column("DEVICE KIND", field("deviceKind"), wide=True),
-)
-
 
 class Listing(NamedTuple):
     """What can be listed: where it is read, which field of the answer it is, and how it looks."""
@@ -97,7 +87,7 @@ JOBS = Listing("/tpuctl/v1/projects/{project}/jobs", "jobs", JOB_COLUMNS, "No jo
 TYPES = Listing(
     "/v2/projects/{project}/locations/{zone}/acceleratorTypes",
     "acceleratorTypes",
-    TYPE_COLUMNS,
+    (),
     "No accelerator types.",
 )
 
@@ -120,12 +110,21 @@ def list_jobs(output: Output = Format.TABLE, watch: Watch = False) -> None:
 
 
 @app.command("types")
-def list_types(output: Output = Format.TABLE) -> None:
-    """List accelerator types."""
-    from tpuctl.api.names import default_zone
+def list_types(
+    generation: Annotated[
+        str | None,
+        typer.Option(
+            "--generation", "-g", metavar="GENERATION", help="Only this one.", autocompletion=complete.generations
+        ),
+    ] = None,
+    zone: OneZone = ALL_ZONES,
+    output: Output = Format.TABLE,
+) -> None:
+    """List accelerator types: with --generation all shapes of one, else the usual ones."""
+    from tpuctl.cli.types import show_types, wanted_generation
 
-    rows = [_with_hardware(row) for row in _read(TYPES, default_zone())]
-    show_list(rows, TYPES.columns, output, TYPES.empty)
+    chosen = wanted_generation(generation)
+    show_types(_read(TYPES, zone), chosen, output)
 
 
 def _check_default_zone() -> None:
@@ -149,18 +148,3 @@ def _read(what: Listing, zone: str) -> list[Resource]:
 
     answer: dict[str, Any] = read(what.path.format(project=default_project(), zone=quote(zone, safe="")))
     return answer.get(what.field) or []
-
-
-def _with_hardware(row: Resource) -> Resource:
-    """An accelerator type with the size of its slice."""
-    from backend.hardware.accelerator_types import accelerator_type
-
-    known = accelerator_type(row["type"])
-    return row | {
-        "topology": known.topology,
-        "chips": math.prod(known.shape),
-        "cores": known.num_cores,
-        "hbmBytes": known.hbm_bytes,
-        "hbmBytesPerCore": known.hbm_bytes // known.num_cores,
-        "deviceKind": known.generation.device_kind,
-    }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tpuctl.cli import complete, exit_codes
+from tpuctl.cli import complete, exit_codes, zones
 from tpuctl.cli.job_words import AFTER_DASHES, RunJob
 from tpuctl.cli.options import Output, Wait, Zone, valid_job, valid_slice
 from tpuctl.cli.output import Format
@@ -108,11 +108,12 @@ def run_job(
 
         wanted = kinds(scale)
         found = with_measured(found, MODELS[words[0]].measured) if words[0] in MODELS else found
+    made = None if slice else type or found.accelerator_type
     request = JobRequest(
         name=name or (found.stem if scale is not None else f"{found.stem}-{_suffix()}"),
-        zone=zone,
+        zone=zones.of_slice(slice, zone) if slice else zone,
         slice=slice,
-        accelerator_type=None if slice else type or found.accelerator_type,
+        accelerator_type=made,
         num_slices=slices,
         keep_slice=keep,
         processes=processes,
@@ -126,6 +127,9 @@ def run_job(
             from tpuctl.cli.scale import run_on_each
 
             raise typer.Exit(run_on_each(client, request, wanted, output))
+        if request.accelerator_type:
+            chosen_zone = zones.zone_for(client, request.accelerator_type, zone)
+            request = request.model_copy(update={"zone": chosen_zone})
         job = client.create_job(request)
         _say_who_drives(job)
         if wait:

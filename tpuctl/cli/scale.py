@@ -15,6 +15,7 @@ from tpuctl.cli.launch import Launch
 from tpuctl.cli.output import Format, show_data
 from tpuctl.cli.problems import Problem
 from tpuctl.cli.units import seconds_text
+from tpuctl.cli.zones import zone_for
 
 if TYPE_CHECKING:
     from backend.hardware import AcceleratorType
@@ -59,7 +60,8 @@ def run_on_each(client: Client, request: JobRequest, wanted: Sequence[Accelerato
     for number, kind in enumerate(wanted, 1):
         title = f"{kind.name} ({number} of {len(wanted)})"
         try:
-            job = _run(client, _named(request, kind), title)
+            zone = zone_for(client, kind.name, request.zone)
+            job = _run(client, _named(request, kind, zone), title)
         except KeyboardInterrupt:
             status = exit_codes.INTERRUPTED
             break
@@ -107,9 +109,9 @@ def comparison(measured: Sequence[Measured]) -> list[dict[str, Any]]:
     return rows
 
 
-def _named(request: JobRequest, kind: AcceleratorType) -> JobRequest:
+def _named(request: JobRequest, kind: AcceleratorType, zone: str | None) -> JobRequest:
     name = f"{request.name}-{kind.name}-{secrets.token_hex(2)}"
-    return request.model_copy(update={"name": name, "accelerator_type": kind.name, "processes": 1})
+    return request.model_copy(update={"name": name, "zone": zone, "accelerator_type": kind.name, "processes": 1})
 
 
 def _run(client: Client, request: JobRequest, title: str) -> Job:

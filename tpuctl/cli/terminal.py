@@ -19,6 +19,11 @@ def stdout() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_COLUMNS)
 
 
+def columns(console: Console) -> int:
+    """How wide a drawing may be: as the terminal is, in a pipe as most are."""
+    return min(console.width, 100) if sys.stdout.isatty() else 100
+
+
 @cache
 def stderr() -> Console:
     """The console for talk."""

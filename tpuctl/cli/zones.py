@@ -1,0 +1,49 @@
+"""In which zone? Where neither --zone nor TPUCTL_ZONE says: that which has the slice, or which offers the type."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from backend.hardware import AcceleratorType
+    from tpuctl.client import Client
+
+
+def of_slice(name: str, zone: str | None) -> str | None:
+    """The zone of the only slice of this name; ``zone`` if that is given, or none or several have the name."""
+    if zone or os.environ.get("TPUCTL_ZONE"):
+        return zone
+    from tpuctl.api.names import default_project
+    from tpuctl.cli.reader import read
+
+    nodes = read(f"/v2/projects/{default_project()}/locations/-/nodes").get("nodes") or []
+    places = [node["name"].split("/") for node in nodes]
+    zones = [place[3] for place in places if place[-1] == name]
+    return zones[0] if len(zones) == 1 else zone
+
+
+def of_kind(kind: AcceleratorType, zone: str | None) -> str | None:
+    """A zone that offers such a slice, and that is said; ``zone`` if that is given or the default one will do."""
+    if zone or os.environ.get("TPUCTL_ZONE"):
+        return zone
+    from tpuctl.api.names import default_zone
+    from tpuctl.cli import terminal
+    from tpuctl.control.catalogue import zones_of
+
+    offering = zones_of(kind)
+    if default_zone() in offering:
+        return zone
+    terminal.say(f"In zone {offering[0]}: {default_zone()} has no {kind.name}")
+    return offering[0]
+
+
+def zone_for(_: Client, accelerator_type: str, zone: str | None) -> str | None:
+    """The same for a type's name; what is no type is for the control plane to refuse."""
+    from backend.hardware import UnknownAcceleratorType
+    from backend.hardware import accelerator_type as kind_of
+
+    try:
+        return of_kind(kind_of(accelerator_type), zone)
+    except UnknownAcceleratorType:
+        return zone
