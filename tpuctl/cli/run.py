@@ -128,8 +128,7 @@ def run_job(
 
             raise typer.Exit(run_on_each(client, request, wanted, output))
         if request.accelerator_type:
-            chosen_zone = zones.zone_for(client, request.accelerator_type, zone)
-            request = request.model_copy(update={"zone": chosen_zone})
+            request = request.model_copy(update={"zone": zones.of_type(request.accelerator_type, zone)})
         job = client.create_job(request)
         _say_who_drives(job)
         if wait:

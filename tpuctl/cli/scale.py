@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tpuctl.api.errors import ApiError
-from tpuctl.cli import exit_codes, terminal, training
+from tpuctl.cli import exit_codes, terminal, training, zones
 from tpuctl.cli.launch import Launch
 from tpuctl.cli.output import Format, show_data
 from tpuctl.cli.problems import Problem
 from tpuctl.cli.units import seconds_text
-from tpuctl.cli.zones import zone_for
 
 if TYPE_CHECKING:
     from backend.hardware import AcceleratorType
@@ -60,7 +59,7 @@ def run_on_each(client: Client, request: JobRequest, wanted: Sequence[Accelerato
     for number, kind in enumerate(wanted, 1):
         title = f"{kind.name} ({number} of {len(wanted)})"
         try:
-            zone = zone_for(client, kind.name, request.zone)
+            zone = zones.of_kind(kind, request.zone)
             job = _run(client, _named(request, kind, zone), title)
         except KeyboardInterrupt:
             status = exit_codes.INTERRUPTED

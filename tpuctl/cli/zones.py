@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from backend.hardware import AcceleratorType
-    from tpuctl.client import Client
 
 
 def of_slice(name: str, zone: str | None) -> str | None:
@@ -38,7 +37,7 @@ def of_kind(kind: AcceleratorType, zone: str | None) -> str | None:
     return offering[0]
 
 
-def zone_for(_: Client, accelerator_type: str, zone: str | None) -> str | None:
+def of_type(accelerator_type: str, zone: str | None) -> str | None:
     """The same for a type's name; what is no type is for the control plane to refuse."""
     from backend.hardware import UnknownAcceleratorType
     from backend.hardware import accelerator_type as kind_of

@@ -47,6 +47,7 @@ class FakePlane:
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
         self.set("/tpuctl/v1/ping", {"pid": os.getpid()})
+        self.set(f"/v2/{PROJECT}/locations/-/nodes", {"nodes": []})
 
     def start(self) -> None:
         self.home.mkdir(exist_ok=True)

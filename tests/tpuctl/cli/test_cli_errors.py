@@ -19,7 +19,7 @@ def lines(result):
     ("arguments", "message"),
     [
         (["frobnicate"], "no such command 'frobnicate'"),
-        (["create", "slice", "demo"], "missing option '--type' / '-t'"),
+        (["create", "slice", "demo"], "give --type, or --generation with --topology"),
         (["create", "device", "demo", "--type", "v9"], "'v9' is not one of 'v2', 'v3'"),
         (["list", "slices", "--frob"], "no such option: --frob"),
         (["list", "slices", "-o", "xml"], "'xml' is not one of"),

@@ -192,7 +192,7 @@ def test_a_kept_slice_is_named_at_the_end(tpuctl, plane, job, script):
         (["mnits"], 3, "neither a model, a Python file nor a command", "did you mean 'mnist'?"),
         (["mnist", "--epoch", "3"], 2, "mnist has no option --epoch", "did you mean '--epochs'?"),
         (["mnist", "--epochs", "x"], 2, "mnist: --epochs: 'x' is not a whole number from 1", "-- mnist --help"),
-        (["mnist", "--batch-size", "0"], 2, "mnist: --batch-size: '0' is not a whole number from 1", ""),
+        (["mnist", "--batch-size", "0"], 2, "mnist: --batch-size/--batch: '0' is not a whole number from 1", ""),
         (["mnist", "--epochs"], 2, "mnist: --epochs: expected one argument", ""),
         (["mnist", "--data", "nowhere"], 2, "mnist: --data: no such folder: nowhere", ""),
         (["mnist", "10"], 2, "mnist has no option 10", "it takes --epochs"),

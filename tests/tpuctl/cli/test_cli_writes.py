@@ -71,6 +71,17 @@ def test_zone_goes_into_the_path(tpuctl, plane):
     assert bodies(plane, "POST")[0][0].startswith(path)
 
 
+def test_a_type_that_the_default_zone_does_not_offer_goes_where_it_is(tpuctl, plane, monkeypatch):
+    path = "/v2/projects/local/locations/us-central2-b/nodes"
+    plane.set(path, {"name": OPERATION, "done": True}, "POST")
+    result = tpuctl("create", "slice", "demo", "--type", "v4-8")
+    assert "In zone us-central2-b: europe-west4-a has no v4-8" in result.stderr
+    assert bodies(plane, "POST")[0][0].startswith(path)
+    monkeypatch.setenv("TPUCTL_ZONE", "europe-west4-a")
+    tpuctl("create", "slice", "demo", "--type", "v4-8")
+    assert bodies(plane, "POST")[1][0].startswith(NODES)
+
+
 def test_delete_slice_deletes_and_waits(tpuctl, plane):
     result = tpuctl("delete", "slice", "demo", "--yes")
     assert result.exit_code == 0
