@@ -52,12 +52,12 @@ from backend.link.messages import (
 )
 from backend.runtime.executable import Share
 from backend.runtime.host_calls import HostCalls
-from backend.runtime.launch_queue import Stream
 from backend.runtime.occupancy import Holder
 from backend.runtime.outbox import Outbox
 from backend.runtime.parties import Party
 from backend.runtime.session import Session
 from backend.runtime.slice import Slice
+from backend.runtime.streams import Stream
 from backend.runtime.uploads import Uploads
 
 _log = logging.getLogger(__name__)

@@ -1,0 +1,119 @@
+"""Who waits for whom? The launches that some of a job's processes have come to, and others not yet.
+
+A thread of its own watches them: it tells all of those who keep the others waiting, and says when to give up.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from backend.runtime.agreement import is_late, lateness
+from backend.runtime.parties import Appointment, Parties, Run
+from backend.runtime.streams import Stream
+
+_LOOKS = 10
+"""How often it is looked whether somebody is late, in the time after which that is told."""
+_LONGEST_LOOK_SECONDS = 1.0
+
+
+@dataclass(eq=False)
+class Meeting:
+    """An appointment with those who have come to it. ``told`` says whether it is known that it takes long."""
+
+    run: Run
+    appointment: Appointment
+    streams: dict[int, Stream] = field(default_factory=dict)
+    since: float = field(default_factory=time.monotonic)
+    late_since: float | None = None
+    told: bool = False
+
+
+class Meetings:
+    """The meetings of all runs. Changed by the launch thread only."""
+
+    def __init__(self, parties: Parties, give_up: Callable[[Meeting, str], None]) -> None:
+        """``give_up`` is called by the watcher's thread, with a text that says why."""
+        self._parties = parties
+        self._give_up = give_up
+        self._meetings: dict[Run, dict[bytes, Meeting]] = {}
+        self._someone_waits = threading.Event()
+        self._look_seconds = _LONGEST_LOOK_SECONDS
+        self._watcher = threading.Thread(target=self._watch, name="watch", daemon=True)
+
+    def start(self) -> None:
+        self._watcher.start()
+
+    def of(self, run: Run) -> list[Meeting]:
+        """The meetings of a run's processes."""
+        return list(self._meetings.get(run, {}).values())
+
+    def come(self, stream: Stream, appointment: Appointment) -> Meeting:
+        """A stream has come to an appointment with its next operation."""
+        meetings = self._meetings.setdefault(stream.run, {})
+        meeting = meetings.get(appointment.signature)
+        if meeting is None:
+            meeting = meetings[appointment.signature] = Meeting(stream.run, appointment)
+        party = stream.session.party
+        meeting.streams[party.process] = stream
+        stream.meeting, stream.owed = meeting, 1
+        party.appointment = appointment
+        return meeting
+
+    def wait(self, stream: Stream) -> None:
+        """A stream waits; from now on it is watched for how long."""
+        party = stream.session.party
+        self._look_seconds = min(_LONGEST_LOOK_SECONDS, party.notice_seconds / _LOOKS, party.timeout_seconds / _LOOKS)
+        self._someone_waits.set()
+
+    def leave(self, stream: Stream, meeting: Meeting) -> None:
+        """A stream does not wait any more."""
+        party, run = stream.session.party, meeting.run
+        party.appointment = stream.meeting = None
+        stream.owed = 0
+        del meeting.streams[party.process]
+        if not meeting.streams:
+            del self._meetings[run][meeting.appointment.signature]
+            if not self._meetings[run]:
+                del self._meetings[run]
+
+    def tell(self, run: Run, text: str) -> None:
+        """Say something to the people at every process of a run."""
+        for party in list(run.parties.values()):
+            if not party.ended:
+                party.tell(text)
+
+    # The watcher's thread
+
+    def _watch(self) -> None:
+        while True:
+            self._someone_waits.wait()
+            time.sleep(self._look_seconds)
+            if not self._meetings:
+                self._someone_waits.clear()
+            for run in list(self._meetings):
+                for meeting in self.of(run):
+                    self._look_at(meeting)
+
+    def _look_at(self, meeting: Meeting) -> None:
+        run, appointment, now = meeting.run, meeting.appointment, time.monotonic()
+        parties = [stream.session.party for stream in list(meeting.streams.values())]
+        if not parties:
+            return
+        if not is_late(run, appointment):
+            meeting.late_since = None
+        elif meeting.late_since is None:
+            meeting.late_since = now
+        text = lateness(run, appointment, now)
+        if text is None:
+            return
+        if not meeting.told and now - meeting.since >= min(party.notice_seconds for party in parties):
+            meeting.told = True
+            self.tell(run, f"waiting: {text}")
+        if meeting.told and meeting.streams:
+            self._parties.suspend(run, text)
+        timeout_seconds = min(party.timeout_seconds for party in parties)
+        if meeting.late_since is not None and now - meeting.late_since >= timeout_seconds:
+            self._give_up(meeting, f"{text}; given up after {timeout_seconds:g} s (TPUCTL_LAUNCH_TIMEOUT)")
