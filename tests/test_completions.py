@@ -107,11 +107,11 @@ def test_the_command_tree_is_in_step():
     ("line", "expected"),
     [
         ("tpuctl des", ["describe"]),
-        ("tpuctl describe ", ["job", "slice"]),
+        ("tpuctl describe ", ["job", "slice", "type"]),
         ("tpuctl delete slice ", ["demo"]),
         ("tpuctl logs mni", ["mnist-1", "mnist-2"]),
         ("tpuctl cancel job ", ["mnist-1"]),
-        ("tpuctl create slice x --type v", ["v2-8", "v3-8"]),
+        ("tpuctl create slice x --type v2-", ["v2-128", "v2-256", "v2-32", "v2-512", "v2-8"]),
         ("tpuctl run job mn", ["mnist"]),
         ("tpuctl run job --slice ", ["demo"]),
         ("tpuctl list jobs -o j", ["json"]),
@@ -124,7 +124,7 @@ def test_bash_completes(home, environment, line, expected):
     assert bash(line, environment) == expected
 
 
-@pytest.mark.parametrize("line", ["tpuctl delete slice ", "tpuctl create slice x --type "])
+@pytest.mark.parametrize("line", ["tpuctl delete slice ", "tpuctl run job --type "])
 def test_without_a_control_plane_names_are_missing_and_nothing_is_said_or_started(environment, tmp_path, line):
     assert bash(line, environment) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bin"]
@@ -174,7 +174,8 @@ def test_zsh_and_fish_get_meanings_with_the_commands(home, monkeypatch):
     monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "tpuctl describe ")
     assert tab.answer() == (
         '_arguments \'*: :(("job":"Describe a job\\\\: its command, its metrics, its artifacts."\n'
-        '"slice":"Describe a slice\\\\: its endpoint, its chips, and what is in their HBM."))\'',
+        '"slice":"Describe a slice\\\\: its endpoint, its chips, and what is in their HBM."\n'
+        '"type":"Describe an accelerator type\\\\: its chips, hosts and links on the torus, and its speed."))\'',
         0,
     )
     monkeypatch.setenv("_TPUCTL_COMPLETE", "complete_fish")

@@ -115,7 +115,7 @@ def chosen(type: str | None, generation: str | None = None, topology: str | None
     from backend.hardware import accelerator_type, slice_of
 
     if (type is None) == (generation is None) or (generation is not None and topology is None):
-        hint = "such as --type v3-32, or --generation v4 --topology 4x4x8; tpuctl list types shows what there is"
+        hint = "such as --type v3-32, or --generation v4 --topology 4x4x8; see tpuctl create slice --help"
         raise Problem("give --type, or --generation with --topology", hint, exit_codes.USAGE)
     try:
         return slice_of(generation, topology) if generation and topology else accelerator_type(type or "", topology)

@@ -33,6 +33,8 @@ def zone(node: Resource) -> str:
 def topology(node: Resource) -> str:
     from backend.hardware.accelerator_types import ACCELERATOR_TYPES
 
+    if chosen := node.get("acceleratorConfig"):
+        return str(chosen["topology"])
     known = ACCELERATOR_TYPES.get(node.get("acceleratorType", ""))
     return known.topology if known else UNKNOWN
 

@@ -7,7 +7,8 @@ import json
 import pytest
 from rich.text import Text
 
-from backend.hardware import ACCELERATOR_TYPES, accelerator_type
+from backend.hardware import ACCELERATOR_TYPES, accelerator_type, slice_of
+from backend.hardware.topologies import COMMON
 from tpuctl.cli.torus_picture import CHIP, HOST, torus_picture
 from tpuctl.cli.type_view import bisection, other_shapes
 
@@ -94,12 +95,13 @@ def test_a_small_slice_is_drawn_chip_by_chip(name):
     assert drawing.count(CHIP) == kind.num_chips
 
 
-@pytest.mark.parametrize("kind", ACCELERATOR_TYPES.values(), ids=lambda kind: kind.name)
-@pytest.mark.parametrize("width", [80, 100])
-def test_every_drawing_fits_the_terminal_and_a_screen_or_two(kind, width):
-    lines = torus_picture(kind, width)
-    assert max(line.cell_len for line in lines[: -len(legend(kind))]) <= max(width, 8 * 2 + 70)
-    assert len(lines) <= 72
+@pytest.mark.parametrize("generation", COMMON)
+def test_every_drawing_fits_the_terminal_and_a_screen_or_two(generation):
+    for topology in COMMON[generation]:
+        kind = slice_of(generation, topology)
+        lines = torus_picture(kind, 80)
+        assert max(line.cell_len for line in lines[: -len(legend(kind))]) <= 80
+        assert len(lines) <= 72
 
 
 def legend(kind):
