@@ -1,10 +1,14 @@
 """How does data move between cores? The collectives, on arrays with a leading core axis.
 
 A collective over one group of all cores gives a uniform value: it is made once. Sums run in the order of the cores.
+The groups of a program are done together, as one operation of numpy.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,10 +20,49 @@ from backend.tensorcore.reduction import fold_of
 from backend.tensorcore.vector import compute_dtype
 
 
-def _groups(site: Site) -> Array:
-    """Replica groups as an array (groups, group size) of core numbers."""
-    rows = site.attributes["groups"]
-    return np.array(rows) if rows else np.arange(site.num_cores).reshape(1, -1)
+class Grid:
+    """Cores as an array (rows, members, columns), of which each line of members is a replica group.
+
+    Groups along one axis of a mesh are such an array as they are; others are once their cores are put in order.
+    """
+
+    def __init__(self, groups: Array, num_cores: int) -> None:
+        """``groups``: int[groups, members], each core at most once."""
+        self.members = groups.shape[1]
+        self._order: Array | None = None
+        stride = int(groups[0, 1] - groups[0, 0]) if self.members > 1 else 1
+        if stride > 0 and groups.size == num_cores and num_cores % (self.members * stride) == 0:
+            self._shape = (-1, self.members, stride)
+            lines = np.moveaxis(np.arange(num_cores).reshape(self._shape), 1, 2)
+            if np.array_equal(lines.reshape(groups.shape), groups):
+                return
+        self._shape = (-1, self.members, 1)
+        self._order = groups.reshape(-1)
+
+    def take(self, source: Array) -> Array:
+        """A value with a core axis as (rows, members, columns, ...)."""
+        ordered = source if self._order is None else source[self._order]
+        return ordered.reshape(*self._shape, *source.shape[1:])
+
+    def put(self, target: Array, fill: Callable[[Array], None]) -> None:
+        """Have the array of a value with a core axis filled as (rows, members, columns, ...)."""
+        if self._order is None:
+            fill(target.reshape(*self._shape, *target.shape[1:]))
+            return
+        ordered = np.empty((len(self._order), *target.shape[1:]), target.dtype)
+        fill(ordered.reshape(*self._shape, *target.shape[1:]))
+        target[self._order] = ordered
+
+
+_AXES = 3
+"""Axes of a grid, before those of the values."""
+
+
+def _grids(site: Site) -> list[Grid]:
+    """The replica groups; those of one size are one grid."""
+    rows = site.attributes["groups"] or [range(site.num_cores)]
+    sizes = dict.fromkeys(len(row) for row in rows)
+    return [Grid(np.array([row for row in rows if len(row) == size]), site.num_cores) for size in sizes]
 
 
 def _per_core(site: Site, position: int) -> Any:
@@ -54,7 +97,7 @@ def build_all_reduce(site: Site) -> Step:
     """``all_reduce`` of any number of operands."""
     fold = _fold(site)
     readers = [_per_core(site, i) for i in range(len(site.instruction.operands))]
-    groups, whole = _groups(site), _whole(site)
+    whole, grids = _whole(site), _grids(site)
     results = site.instruction.results
 
     def step(env: Environment) -> None:
@@ -64,8 +107,9 @@ def build_all_reduce(site: Site) -> Step:
             if whole:
                 env[value][...] = fold.reduce(wide, axis=0, dtype=wide.dtype)
                 continue
-            for group in groups:
-                env[value][group] = fold.reduce(wide[group], axis=0, dtype=wide.dtype)
+            for grid in grids:
+                total = fold.reduce(grid.take(wide), axis=1, dtype=wide.dtype, keepdims=True)
+                grid.put(env[value], partial(_write, total))
 
     return step
 
@@ -73,20 +117,16 @@ def build_all_reduce(site: Site) -> Step:
 def build_all_gather(site: Site) -> Step:
     """``all_gather``: parts joined along a dimension, in the order of the group."""
     axis: int = site.attributes["all_gather_dim"]
-    read, groups, whole = _per_core(site, 0), _groups(site), _whole(site)
+    read, whole, grids = _per_core(site, 0), _whole(site), _grids(site)
     value = site.instruction.results[0]
 
-    def join(parts: Array) -> Array:
-        moved = np.moveaxis(parts, 0, axis)
-        return moved.reshape(*moved.shape[:axis], -1, *moved.shape[axis + 2 :])
-
     def step(env: Environment) -> None:
-        source = read(env)
-        if whole:
-            np.copyto(env[value], join(source[groups[0]]))
-            return
-        for group in groups:
-            env[value][group] = join(source[group])
+        for grid in grids:
+            parts = np.moveaxis(grid.take(read(env)), 1, axis + _AXES - 1)  # (rows, columns, ..., members, axis, ...)
+            if whole:
+                _write(parts[0, 0], env[value].reshape(parts.shape[2:]))
+            else:
+                grid.put(env[value], partial(_write, parts[:, np.newaxis], split=axis))
 
     return step
 
@@ -94,36 +134,49 @@ def build_all_gather(site: Site) -> Step:
 def build_reduce_scatter(site: Site) -> Step:
     """``reduce_scatter``: the sum of a group, cut into one part a core."""
     axis: int = site.attributes["scatter_dimension"]
-    fold, read, groups = _fold(site), _per_core(site, 0), _groups(site)
+    fold, read, grids = _fold(site), _per_core(site, 0), _grids(site)
     result = _out(site)
 
     def step(env: Environment) -> None:
-        source, out = read(env), result(env)
+        source = read(env)
         wide = source.astype(compute_dtype(source.dtype), copy=False)
-        for group in groups:
-            total = fold.reduce(wide[group], axis=0, dtype=wide.dtype)
-            for core, part in zip(group, np.split(total, len(group), axis), strict=True):
-                out[core] = part
+        for grid in grids:
+            total = fold.reduce(grid.take(wide), axis=1, dtype=wide.dtype, keepdims=True)
+            parts = np.moveaxis(_split(total, axis, grid.members), axis + _AXES, 1)[:, :, 0]
+            grid.put(result(env), partial(_write, parts))
 
     return step
 
 
 def build_all_to_all(site: Site) -> Step:
     """``all_to_all``: each core cuts its value and sends part i to the i-th core of its group."""
-    a = site.attributes
+    cut: int = site.attributes["split_dimension"]
+    join: int = site.attributes["concat_dimension"]
     readers = [_per_core(site, i) for i in range(len(site.instruction.operands))]
     results = [_out(site, i) for i in range(len(site.instruction.results))]
-    groups = _groups(site)
+    grids = _grids(site)
 
     def step(env: Environment) -> None:
-        for result, read in zip(results, readers, strict=True):
-            source, out = read(env), result(env)
-            for group in groups:
-                parts = [np.split(source[core], a["split_count"], a["split_dimension"]) for core in group]
-                for position, core in enumerate(group):
-                    out[core] = np.concatenate([part[position] for part in parts], a["concat_dimension"])
+        for (result, read), grid in product(zip(results, readers, strict=True), grids):
+            parts = _split(grid.take(read(env)), cut, grid.members)  # (rows, from, columns, ..., to, cut, ...)
+            parts = np.moveaxis(parts, cut + _AXES, 0)  # (to, rows, from, columns, ...)
+            parts = np.moveaxis(parts, (0, 2), (1, join + _AXES))  # (rows, to, columns, ..., from, join, ...)
+            grid.put(result(env), partial(_write, parts, split=join))
 
     return step
+
+
+def _write(source: Array, target: Array, split: int | None = None) -> None:
+    """Copy to a grid's array, of which one dimension may be cut as that of the source is."""
+    if split is not None:
+        target = _split(target, split, source.shape[split + _AXES])
+    np.copyto(target, source, casting="unsafe")
+
+
+def _split(array: Array, dimension: int, count: int) -> Array:
+    """A grid of values with one dimension cut into (count, rest)."""
+    axis = dimension + _AXES
+    return array.reshape(*array.shape[:axis], count, array.shape[axis] // count, *array.shape[axis + 1 :])
 
 
 def build_collective_permute(site: Site) -> Step:
@@ -145,7 +198,8 @@ def build_collective_permute(site: Site) -> Step:
 
 def build_collective_broadcast(site: Site) -> Step:
     """``collective_broadcast``: the first core of each group sends to the others; cores in no group get zeros."""
-    read, groups, result = _per_core(site, 0), _groups(site), _out(site)
+    groups = [np.array(row) for row in site.attributes["groups"]]
+    read, result = _per_core(site, 0), _out(site)
 
     def step(env: Environment) -> None:
         source, out = read(env), result(env)
