@@ -54,6 +54,23 @@ def test_outside_a_job_nothing_happens(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_outside_a_slice_there_is_no_device_time(monkeypatch):
+    monkeypatch.delenv("TPUCTL_SLICE", raising=False)
+    assert metrics.device_seconds() is None
+
+
+def test_device_time_is_that_of_the_job_on_its_slice(monkeypatch):
+    asked = []
+    sessions = {"train": {"deviceSeconds": 1.5}, "other": {"deviceSeconds": 9.0}}
+    monkeypatch.setattr("backend.link.client.status", lambda folder: asked.append(folder) or {"sessions": sessions})
+    monkeypatch.setenv("TPUCTL_SLICE", "unix:///home/me/slices/1/link.sock")
+    monkeypatch.setenv("TPUCTL_JOB", "train")
+    assert metrics.device_seconds() == 1.5
+    monkeypatch.setenv("TPUCTL_JOB", "new")
+    assert metrics.device_seconds() == 0.0
+    assert asked == ["/home/me/slices/1"] * 2
+
+
 def test_it_imports_nothing_heavy():
     code = "import sys, tpuctl.metrics; print(sorted({'numpy', 'pydantic', 'httpx', 'rich'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -137,7 +137,7 @@ def _watch(client: Client, job: Job, title: str, said: deque[str]) -> Job:
     from tpuctl.cli.job_progress import JobProgress
 
     with JobProgress() as progress:
-        progress.doing(title)
+        progress.doing(f"running on {title}")
         for event in client.watch_job(job.name):
             match event.type:
                 case "log":

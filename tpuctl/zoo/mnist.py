@@ -86,29 +86,35 @@ def main() -> None:
         callbacks=[JobMetrics()],
         verbose=2 if me == 0 else 0,
     )
+    trained = model if processes == 1 else of_this_process(model)
     if me == 0:
-        report(model, digits, history.history, batch_size, test_batch_size)
+        report(trained, digits, history.history, batch_size, test_batch_size)
+
+
+def of_this_process(model: keras.Model) -> keras.Model:
+    """A copy of a model that several processes have, which this one can use alone. All of them take part."""
+    weights = model.get_weights()
+    keras.distribution.set_distribution(None)
+    alone = build_model()
+    alone.set_weights(weights)
+    return alone
 
 
 def report(
     model: keras.Model, digits: mnist_data.Digits, history: dict[str, list[float]], batch_size: int, test_size: int
 ) -> None:
-    """Leave weights and pictures; those of predictions only if one process has all that it predicts with."""
+    """Leave weights and pictures, and say how good the predictions are."""
     artifacts = Path(os.environ.get("TPUCTL_ARTIFACTS_DIR", "."))
     model.save_weights(artifacts / f"MNIST_TPU_{batch_size}.weights.h5")
 
     from tpuctl.zoo import mnist_pictures
 
     mnist_pictures.draw_curves(history, artifacts / "curves.png")
-    accuracy = f"Test accuracy {history['val_accuracy'][-1]:.2%}"
-    if jax.process_count() > 1:
-        print(accuracy)
-        return
     count = len(digits.test_labels)
     padded = np.resize(digits.test_images, (-(-count // test_size) * test_size, *digits.test_images.shape[1:]))
     probabilities = model.predict(padded, batch_size=test_size, verbose=0)[:count]
     wrong = mnist_pictures.draw_predictions(digits, probabilities, artifacts / "predictions.png")
-    print(f"{accuracy}: {wrong} of {count:,} wrong")
+    print(f"Test accuracy {history['val_accuracy'][-1]:.2%}: {wrong} of {count:,} wrong")
 
 
 if __name__ == "__main__":

@@ -213,3 +213,27 @@ def test_faults_are_listed(tpuctl, plane):
     faults = [{"part": "link", "where": ["0,0,0", "0,1,0"], "sliceIndex": 0}]
     plane.answers[path] = (200, found | {"faults": faults})
     assert tpuctl("fault", "list", "demo").stdout.splitlines()[1].split() == ["link", "0,0,0", "0,1,0"]
+
+
+def test_failed_chips_are_marked_in_the_drawing_of_a_slice(tpuctl, plane):
+    plane.add_node("demo")
+    path = "GET /tpuctl/v1/projects/local/locations/europe-west4-a/slices/demo"
+    found = plane.answers[path][1]
+    faults = [{"part": "chip", "where": ["1,0,0"], "sliceIndex": 0}, {"part": "link", "where": ["0,0,0", "0,1,0"]}]
+    plane.answers[path] = (200, found | {"faults": faults})
+    text = tpuctl("describe", "slice", "demo").stdout
+    assert "chip 1,0 ✗ failed" in text
+    assert text.count("failed") == 1
+    host = {"part": "host", "where": ["3"], "sliceIndex": 0, "chips": ["2,2,0", "2,3,0", "3,2,0", "3,3,0"]}
+    plane.answers[path] = (200, found | {"type": "v3-32", "topology": "4x4", "perCore": [], "faults": [host]})
+    rows = tpuctl("describe", "slice", "demo").stdout
+    assert rows.count("· · ✗ ✗") == 2
+    assert "✗ failed" in rows
+
+
+def test_status_says_that_a_slice_with_failed_parts_is_unhealthy():
+    from tpuctl.cli.status_view import SLICES
+
+    state = next(column.cell for column in SLICES if column.heading == "STATE")
+    assert str(state({"state": "READY", "health": "UNHEALTHY_MAINTENANCE"})) == "READY UNHEALTHY"
+    assert str(state({"state": "READY", "health": "HEALTHY"})) == "READY"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import os
 import signal
 import sqlite3
@@ -17,6 +19,7 @@ import pytest
 from tpuctl.api.errors import FailedPrecondition, ResourceExhausted
 from tpuctl.api.nodes import NodeState
 from tpuctl.store import NodeRow, OperationRow, Store
+from tpuctl.store.tables import ADDED
 
 
 def node(name: str, port: int = 8470) -> NodeRow:
@@ -184,3 +187,26 @@ def test_what_was_committed_survives_kill_minus_9(tmp_path: Path) -> None:
     store.close()
     assert names == events
     assert names >= set(range(told + 1))
+
+
+def test_what_an_earlier_version_wrote_is_kept_and_gets_the_new_columns(tmp_path: Path) -> None:
+    path = tmp_path / "tpuctl.db"
+    before = Store(path)
+    with before.change() as change:
+        change.insert(node("old"))
+    before.close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        for column in ADDED[2]:
+            connection.execute(f"ALTER TABLE {column.table.name} DROP COLUMN {column.name}")
+        connection.execute("PRAGMA user_version=1")
+        connection.commit()
+    after = Store(path)
+    with after.change() as change:
+        change.insert(dataclasses.replace(node("new", 8471), topology="4x4", num_slices=2))
+    with after.read() as reader:
+        assert [(row.name, row.topology, row.num_slices) for row in reader.nodes()] == [
+            ("old", None, 1),
+            ("new", "4x4", 2),
+        ]
+        assert reader.jobs() == []
+    after.close()
