@@ -50,7 +50,7 @@ class Device(handles.Droppable):
                 "coords": core.coords,
                 "core_on_chip": core.core_on_chip,
                 "slice_index": core.slice_index,
-                "num_cores": 1,
+                "num_cores": session.welcome.tensor_cores,
                 "memory_space_count": len(MEMORY_KINDS),
             }
         )

@@ -233,7 +233,10 @@ class Core(Message):
 
 
 class Welcome(Message):
-    """The connection stands. ``hbm_bytes`` is what programs may use of one core's HBM."""
+    """The connection stands. ``hbm_bytes`` is what programs may use of one core's HBM.
+
+    A core here is a device, which joins ``tensor_cores`` TensorCores.
+    """
 
     version: int
     name: str
@@ -241,6 +244,7 @@ class Welcome(Message):
     device_kind: str
     hbm_bytes: int
     cores: list[Core]
+    tensor_cores: int = 1
 
 
 class Notice(Message):

@@ -83,7 +83,9 @@ class Slice:
             Core(place.id, list(place.coords), place.core_on_chip, self._owner(place, processes), place.slice_index)
             for place in device_order(self.places)
         ]
-        return Welcome(VERSION, self.name, self.type.name, self.type.generation.device_kind, self.hbm_bytes, cores)
+        row = self.type.generation
+        joined = row.cores_per_chip // row.devices_per_chip
+        return Welcome(VERSION, self.name, self.type.name, row.device_kind, self.hbm_bytes, cores, joined)
 
     def telemetry(self) -> dict[str, Any]:
         """The figures that ``status`` shows."""

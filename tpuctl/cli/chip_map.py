@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rich.columns import Columns
@@ -15,12 +15,16 @@ from backend.hardware.torus import shape_3d
 from tpuctl.cli.bars import FULL, HIGH, share
 from tpuctl.cli.units import bytes_text
 
-EMPTY, LEVELS = "·", "▁▂▃▄▅▆▇█"
-Place = tuple[int, int, int, int]
+EMPTY, LEVELS, CROSS = "·", "▁▂▃▄▅▆▇█", "✗"
+FAILED = -1.0
+"""Stands for the share of a chip that does not work."""
+Place = tuple[int, ...]
 """Slice, x, y, z."""
 
 
-def chip_map(kind: AcceleratorType, num_slices: int, cores: Sequence[Mapping[str, Any]]) -> RenderableType:
+def chip_map(
+    kind: AcceleratorType, num_slices: int, cores: Sequence[Mapping[str, Any]], failed: Collection[Place] = ()
+) -> RenderableType:
     """Planes of chips, x to the right and y down, one for each z and slice; ``cores`` are the telemetry's."""
     fullest: dict[Place, float] = {}
     telemetry = {core["id"]: core for core in cores}
@@ -30,6 +34,7 @@ def chip_map(kind: AcceleratorType, num_slices: int, cores: Sequence[Mapping[str
         place = (location.slice_index, *location.coords)
         if part is not None:
             fullest[place] = max(fullest.get(place, 0.0), part)
+    fullest.update(dict.fromkeys(failed, FAILED))
     x_size, y_size, z_size = shape_3d(kind)
     planes = [
         _plane(_title(number if num_slices > 1 else None, z if z_size > 1 else None), rows)
@@ -37,7 +42,8 @@ def chip_map(kind: AcceleratorType, num_slices: int, cores: Sequence[Mapping[str
         for z in range(z_size)
         for rows in [[[fullest.get((number, x, y, z)) for x in range(x_size)] for y in range(y_size)]]
     ]
-    return Group(Columns(planes, padding=(1, 3)), Text(), _summary(cores))
+    broken = [Text(f"{CROSS} failed", style="red")] if failed else []
+    return Group(Columns(planes, padding=(1, 3)), Text(), _summary(cores), *broken)
 
 
 def _title(number: int | None, z: int | None) -> str:
@@ -56,6 +62,8 @@ def _plane(title: str, rows: Sequence[Sequence[float | None]]) -> Text:
 
 def _mark(part: float | None) -> tuple[str, str]:
     """Two letters and their style: a chip as wide as it is high."""
+    if part == FAILED:
+        return CROSS + " ", "not dim red"
     if not part:
         return EMPTY + " ", "dim"
     colour = "red" if part >= FULL else "yellow" if part >= HIGH else "green"

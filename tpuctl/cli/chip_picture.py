@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -18,6 +18,8 @@ from tpuctl.cli.bars import bar, share
 from tpuctl.cli.units import bytes_text
 
 Core = dict[str, Any]
+Place = tuple[int, ...]
+"""Slice, x, y, z."""
 DRAWN_CHIPS = 8
 """Slices of more chips than this are drawn small."""
 
@@ -29,11 +31,21 @@ def slice_picture(found: Mapping[str, Any]) -> RenderableType:
     if num_slices > 1 or kind.num_chips > DRAWN_CHIPS or len(kind.shape) > 2:
         from tpuctl.cli.chip_map import chip_map
 
-        return chip_map(kind, num_slices, cores)
-    return chip_picture(kind, cores)
+        return chip_map(kind, num_slices, cores, failed_chips(found))
+    return chip_picture(kind, cores, failed_chips(found))
 
 
-def chip_picture(kind: AcceleratorType, cores: Sequence[Core]) -> Table:
+def failed_chips(found: Mapping[str, Any]) -> frozenset[Place]:
+    """The chips of a slice's telemetry that have failed, on their own or with their host."""
+    return frozenset(
+        (fault.get("sliceIndex", 0), *map(int, chip.split(",")))
+        for fault in found.get("faults") or []
+        if fault["part"] != "link"
+        for chip in fault.get("chips") or fault["where"]
+    )
+
+
+def chip_picture(kind: AcceleratorType, cores: Sequence[Core], failed: Collection[Place] = ()) -> Table:
     """A grid of chips, x to the right and y down."""
     telemetry = {core["id"]: core for core in cores}
     chips: dict[tuple[int, int, int], list[CoreLocation]] = defaultdict(list)
@@ -43,14 +55,16 @@ def chip_picture(kind: AcceleratorType, cores: Sequence[Core]) -> Table:
     for y in sorted({coords[1] for coords in chips}):
         row = sorted(coords for coords in chips if coords[1] == y)
         cores_of = {coords: [telemetry.get(core.id, {"id": core.id}) for core in chips[coords]] for coords in row}
-        grid.add_row(*(_chip(coords, of_chip) for coords, of_chip in cores_of.items()))
+        grid.add_row(*(_chip(coords, of_chip, (0, *coords) in failed) for coords, of_chip in cores_of.items()))
     return grid
 
 
-def _chip(coords: tuple[int, int, int], cores: Sequence[Core]) -> Panel:
+def _chip(coords: tuple[int, int, int], cores: Sequence[Core], failed: bool) -> Panel:
     lines = Table.grid(padding=(0, 1, 0, 0))
     for core in cores:
         used, limit = core.get("hbmBytesInUse"), core.get("hbmBytesLimit")
         lines.add_row(f"core {core['id']}", bar(share(used, limit), 8), f"{bytes_text(used)} of {bytes_text(limit)}")
     x, y, _ = coords
-    return Panel(lines, title=Text(f"chip {x},{y}", style="bold"), title_align="left", box=box.ROUNDED, expand=False)
+    title = Text(f"chip {x},{y}" + " ✗ failed" * failed, style="bold red" if failed else "bold")
+    style = "red" if failed else ""
+    return Panel(lines, title=title, title_align="left", box=box.ROUNDED, expand=False, border_style=style)

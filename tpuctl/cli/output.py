@@ -24,6 +24,7 @@ STATE_COLOURS = {
     "REPAIRING": "red",
     "TERMINATED": "red",
     "HEALTHY": "green",
+    "UNHEALTHY_MAINTENANCE": "red",
 }
 ANSI = {"red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 STATE_ANSI = {state: ANSI[colour] for state, colour in STATE_COLOURS.items()}

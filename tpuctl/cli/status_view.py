@@ -78,6 +78,12 @@ def _state(row: Resource) -> Text:
     return Text(row["state"], style=STATE_COLOURS.get(row["state"], ""))
 
 
+def _slice_state(found: Resource) -> Text:
+    """READY; with UNHEALTHY where parts have failed."""
+    unhealthy = str(found.get("health") or "").startswith("UNHEALTHY")
+    return Text.assemble(_state(found), *([(" UNHEALTHY", "red")] if unhealthy else []))
+
+
 def _type(found: Resource) -> str:
     slices = found.get("numSlices", 1)
     return f"{slices} x {found['type']}" if slices > 1 else str(found["type"])
@@ -113,7 +119,7 @@ def _metric(name: str, form: str) -> Callable[[Resource], str]:
 SLICES = (
     Column("NAME", _name),
     Column("TYPE", _type),
-    Column("STATE", _state),
+    Column("STATE", _slice_state),
     Column("CHIPS", lambda found: str(found["chips"])),
     Column("CORES", lambda found: str(found["cores"]), ROOMY),
     Column("HBM USED", _hbm),
