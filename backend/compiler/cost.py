@@ -8,6 +8,7 @@ Collectives are listed: how long they take depends on where on the torus the cor
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -57,8 +58,19 @@ def program_cost(schedule: Computation, num_cores: int, generation: Generation) 
         total.bytes_accessed,
         total.seconds,
         total.mxu_seconds,
-        tuple(total.collectives),
+        _merged(total.collectives),
     )
+
+
+def _merged(collectives: list[Collective]) -> tuple[Collective, ...]:
+    """Those that are the same counted together, and equal groups kept once: a program may have hundreds."""
+    times: dict[Collective, int] = {}
+    known: dict[object, Any] = {}
+    for each in collectives:
+        groups, pairs = known.setdefault(each.groups, each.groups), known.setdefault(each.pairs, each.pairs)
+        one = Collective(each.kind, each.nbytes, groups, pairs)
+        times[one] = times.get(one, 0) + each.times
+    return tuple(replace(one, times=count) for one, count in times.items())
 
 
 def _computation(computation: Computation, generation: Generation, num_cores: int) -> Work:

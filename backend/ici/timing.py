@@ -80,13 +80,19 @@ class Interconnect:
     def seconds(self, collectives: Iterable[Collective], device_ids: Sequence[int]) -> float:
         """Time of a program's collectives on its devices. Raises Unavailable where a failure has cut the way."""
         chips = np.asarray(device_ids, np.int64) // self.kind.generation.devices_per_chip
-        return sum(each.times * self.time(each, chips) for each in collectives)
+        spans: dict[int, Span] = {}
+        seconds = 0.0
+        for each in collectives:
+            if each.kind == "collective_permute":
+                seconds += each.times * self._permute(each, chips)
+                continue
+            if id(each.groups) not in spans:
+                spans[id(each.groups)] = self.span(each.groups, chips)
+            seconds += each.times * self._collective(each, spans[id(each.groups)])
+        return seconds
 
-    def time(self, collective: Collective, chips: Ints) -> float:
-        """Time of one run of a collective; ``chips`` are those of the program's devices, in the program's order."""
-        if collective.kind == "collective_permute":
-            return self._permute(collective, chips)
-        span = self.span(collective.groups, chips)
+    def _collective(self, collective: Collective, span: Span) -> float:
+        """Time of one run of a collective over its groups."""
         size = collective.nbytes
         match collective.kind:
             case "all_reduce":
@@ -123,7 +129,7 @@ class Interconnect:
             return Span(slices=slices, devices_a_chip=devices, dcn_share=shared)
         lines = boxes(self.routes, parts)
         if lines is None:
-            axes, exchange, hops = self._irregular([group for part in parts for group in part])
+            axes, exchange, hops = self._irregular(parts)
         else:
             axes = tuple(line.gather() for line in lines)
             exchange, hops = Lines.exchange(lines)
@@ -153,29 +159,26 @@ class Interconnect:
             load += np.bincount(self._hosts[part.ravel()], minlength=len(load)) / part.shape[1]
         return float(load.max())
 
-    def _irregular(self, groups: list[Ints]) -> tuple[tuple[Axis, ...], float, int]:
+    def _irregular(self, parts: list[Ints]) -> tuple[tuple[Axis, ...], float, int]:
         """Groups that are no boxes: a ring through the chips in their order, to each neighbour by the short way."""
-        loads, pairs_loads, hops = self.routes.no_loads(), self.routes.no_loads(), 0
-        longest, most = 0, 0
-        for group in groups:
-            count = len(group)
-            if count < 2:
-                continue
-            after = np.roll(group, -1)
-            share = np.full(count, (count - 1) / (2 * count))
-            here = self.routes.send(group, after, share, loads)
-            self.routes.send(after, group, share, loads)
-            longest = max(longest, here * math.ceil((count - 1) / 2))
-            most = max(most, count)
-        if sum(len(group) ** 2 for group in groups) <= _MOST_PAIRS:
-            sources = np.concatenate([np.repeat(group, len(group)) for group in groups])
-            targets = np.concatenate([np.tile(group, len(group)) for group in groups])
-            shares = np.concatenate([np.full(len(group) ** 2, 1 / len(group)) for group in groups])
-            hops = self.routes.send(sources, targets, shares, pairs_loads)
-            exchange = float(pairs_loads.max())
-        else:
-            exchange, hops = float(loads.max()) * most / 4, longest
-        return (Axis(most, float(loads.max()), longest, 2.0, float(loads.max()) * most / (most - 1)),), exchange, hops
+        loads, exchanged = self.routes.no_loads(), self.routes.no_loads()
+        longest, hops, most = 0, 0, max(part.shape[1] for part in parts)
+        pairs = sum(part.shape[0] * part.shape[1] ** 2 for part in parts)
+        for part in (part for part in parts if part.shape[1] > 1):
+            groups, count = part.shape
+            here, after = part.ravel(), np.roll(part, -1, axis=1).ravel()
+            share = np.full(part.size, (count - 1) / (2 * count))
+            step = max(self.routes.send(here, after, share, loads), self.routes.send(after, here, share, loads))
+            longest = max(longest, step * math.ceil((count - 1) / 2))
+            if pairs <= _MOST_PAIRS:
+                sources, targets = np.repeat(part, count, axis=1).ravel(), np.tile(part, (1, count)).ravel()
+                shares = np.full(groups * count**2, 1 / count)
+                hops = max(hops, self.routes.send(sources, targets, shares, exchanged))
+        busiest = float(loads.max())
+        spread = busiest * most / (most - 1)
+        if pairs > _MOST_PAIRS:
+            return (Axis(most, busiest, longest, 2.0, spread),), busiest * most / 4, longest
+        return (Axis(most, busiest, longest, 2.0, spread),), float(exchanged.max()), hops
 
     def _gather(self, span: Span, size: float) -> float:
         """Seconds until every chip of a group has what ``size`` bytes were spread over it, or the reverse."""

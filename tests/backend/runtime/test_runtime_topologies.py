@@ -42,7 +42,9 @@ def test_another_topology_of_as_many_chips() -> None:
     assert max(core.coords[2] for core in chips.welcome().cores) == 15
 
 
-def test_a_topology_that_there_is_not_ends_the_process_with_a_word(tmp_path, capsys) -> None:
+def test_a_topology_that_there_is_not_ends_the_process_with_a_word(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(process.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(process, "log_in", lambda _: None)
     (tmp_path / "token").write_text("x")
     options = {"--directory": str(tmp_path), "--name": "a", "--type": "v4-16", "--topology": "2x4x2", "--port": "0"}
     assert process.main([word for option in options.items() for word in option]) == 2
