@@ -112,10 +112,10 @@ class HostCalls:
                     self._error = error_from_code(message.code, message.message)
             self._heard.notify_all()
 
-    def hang_up(self, who: str = "the script") -> None:
+    def hang_up(self, reason: str) -> None:
         """The client is gone; nobody answers any more."""
         with self._heard:
-            self._gone = Unavailable(f"{who} has ended while its program waited for a callback")
+            self._gone = Unavailable(reason)
             self._heard.notify_all()
 
     def _wait(self, heard: Callable[[], bool]) -> None:

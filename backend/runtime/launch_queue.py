@@ -22,7 +22,7 @@ from backend.link.messages import Execute
 from backend.runtime.agreement import is_complete, obstacle
 from backend.runtime.meetings import Meeting, Meetings
 from backend.runtime.parties import Appointment, Parties, Run
-from backend.runtime.session import Operation
+from backend.runtime.session import Operation, Session
 from backend.runtime.streams import Stream, launch_together, perform, report
 
 _log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class LaunchQueue:
         session = stream.session
         self._parties.leave(stream.run, session.party, spoiled=not stream.is_idle())
         session.ended = True
-        session.host_calls.hang_up(f"worker {session.party.process}" if session.shares_slice else "the script")
+        session.host_calls.hang_up(_gone(session))
         self._queue.put(_End(stream, when_ended))
 
     # The launch thread
@@ -126,15 +126,23 @@ class LaunchQueue:
         if run.trouble is not None:
             self._give_up(run, run.trouble)
         elif is_complete(run, appointment):
-            try:
-                with self._chips:
-                    launch_together([meeting.streams[process] for process in sorted(meeting.streams)])
-            finally:
-                self._part(meeting)
+            self._launch(meeting)
         elif trouble := obstacle(run, appointment, time.monotonic()):
             self._give_up(run, trouble)
         else:
             self._meetings.wait(stream)
+
+    def _launch(self, meeting: Meeting) -> None:
+        """All have come."""
+        streams = [meeting.streams[process] for process in sorted(meeting.streams)]
+        failure = None
+        try:
+            with self._chips:
+                failure = launch_together(streams)
+        finally:
+            self._part(meeting)
+        if failure is not None and any(stream.session.ended for stream in streams):
+            self._give_up(meeting.run, failure.message)
 
     def _part(self, meeting: Meeting) -> None:
         """The meeting is over; the streams go on with what was submitted meanwhile."""
@@ -176,3 +184,11 @@ class LaunchQueue:
             if trouble := obstacle(run, meeting.appointment, time.monotonic()):
                 self._give_up(run, trouble)
                 return
+
+
+def _gone(session: Session) -> str:
+    """What is said of a program that waits for a callback of a client that has ended."""
+    if not session.shares_slice:
+        return "the script has ended while its program waited for a callback"
+    party = session.party
+    return f"worker {party.process} (pid {party.pid}) ended while {party.last_label} waited for its callback"

@@ -48,12 +48,13 @@ def perform(stream: Stream, operation: Operation) -> None:
     report(stream, operation, reply, failure)
 
 
-def launch_together(streams: Sequence[Stream]) -> None:
-    """Launch what all clients have come to: the first operation of each."""
+def launch_together(streams: Sequence[Stream]) -> TpuError | None:
+    """Launch what all clients have come to: the first operation of each. What it fails with, which is reported."""
     session, operations = streams[0].session, [stream.entries[0] for stream in streams]
     _, failure = _attempt(lambda: session.launcher.run(session.job, _calls(streams, operations)), session)
     for stream, operation in zip(streams, operations, strict=True):
         report(stream, operation, None, failure)
+    return failure
 
 
 def report(stream: Stream, operation: Operation, reply: Reply | None, failure: TpuError | None) -> None:
