@@ -65,6 +65,7 @@ JOB_COLUMNS = (
     Column("AGE", lambda job: age_text(job.get("createTime"))),
     Column("HOST TIME", lambda job: seconds_text(job.get("hostSeconds"))),
     Column("DEVICE TIME (SIMULATED)", lambda job: seconds_text(job.get("deviceSeconds")), wide=True),
+    Column("PROCESSES", field("processes"), wide=True),
     Column("PID", field("pid"), wide=True),
     Column("COMMAND", lambda job: " ".join(job["command"]), wide=True),
 )
