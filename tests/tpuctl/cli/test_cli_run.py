@@ -148,6 +148,9 @@ def test_json_is_one_object_and_all_that_is_on_stdout(tpuctl, job, script):
         "artifacts": ["/home/me/jobs/1/artifacts/curves.png"],
         "hostSeconds": 12.5,
         "deviceSeconds": 0.03,
+        "processes": 1,
+        "failedWorker": None,
+        "error": None,
     }
 
 
