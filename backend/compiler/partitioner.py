@@ -39,6 +39,8 @@ _PASSES = "call-inliner,shardy-xla,spmd-partitioning"
 summed there, and a host callback in a function of its own inside a manual computation ends the process."""
 ONLY_ON_TPU = "xla_tpu_"
 """How the names of options begin that only the TPU compiler has."""
+_MOST_DEVICES = 2048
+"""Devices that a CPU client has at most. More partitions share them: the passes do not look at which device it is."""
 _DUMP = "*after_spmd-partitioning*.hlo.pb"
 _NEXT_DUMP = "*after_optimizations*"
 _INSPECTED = b"InspectSharding"
@@ -115,7 +117,7 @@ def _compile_and_exit(module: bytes, options: bytes, partitions: int, folder: Pa
             from backend.compiler.inspection import watch  # needs JAX, which is slow to import
 
             module = watch(module, folder / _INSPECTIONS)
-        client = xla_client.make_cpu_client(num_devices=partitions)
+        client = xla_client.make_cpu_client(num_devices=min(partitions, _MOST_DEVICES))
         devices = xla_client.DeviceList(tuple(client.devices()))
         client.compile_and_load(module, devices, _passes_only(options, partitions, folder))
     except xla_client.XlaRuntimeError as error:
@@ -153,7 +155,8 @@ def _passes_only(serialized: bytes, partitions: int, folder: Path) -> Any:
     """The caller's compile options, for the CPU client's own devices, cut down to the partitioning passes."""
     options = xla_client.CompileOptions.ParseFromString(serialized)
     build = options.executable_build_options
-    build.device_assignment = xla_client.DeviceAssignment.create(np.arange(partitions).reshape(1, partitions))
+    devices = np.arange(partitions) % _MOST_DEVICES
+    build.device_assignment = xla_client.DeviceAssignment.create(devices.reshape(1, partitions))
     overrides: list[tuple[str, Any]] = [
         ("xla_dump_to", str(folder)),
         ("xla_dump_hlo_pass_re", "spmd-partitioning"),

@@ -8,11 +8,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("jaxlib")
 
+from backend.compiler import compile_module
 from backend.compiler.partitioner import remove_leftovers, wait_for_dump
+from backend.hardware import generation
 
 
 @pytest.fixture
@@ -61,3 +64,27 @@ def test_folders_of_dead_partitioners_are_removed_and_those_of_living_ones_left(
         (folder / "dump").write_text("")
     remove_leftovers(tmp_path)
     assert set(tmp_path.iterdir()) == {living, other}
+
+
+def test_a_program_for_more_cores_than_a_cpu_client_has_devices_is_partitioned() -> None:
+    from jax._src.compiler import get_compile_options
+    from jax._src.interpreters import mlir
+    from jaxlib.mlir import ir
+
+    cores = 4096
+    text = f"""module @sum attributes {{mhlo.num_partitions = {cores} : i32, mhlo.num_replicas = 1 : i32}} {{
+        func.func public @main(%x: tensor<8192xf32> {{mhlo.sharding = "{{devices=[{cores}]<=[{cores}]}}"}})
+                -> (tensor<f32> {{mhlo.sharding = "{{replicated}}"}}) {{
+            %zero = stablehlo.constant dense<0.0> : tensor<f32>
+            %sum = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0]
+                : (tensor<8192xf32>, tensor<f32>) -> tensor<f32>
+            return %sum : tensor<f32>
+        }}
+    }}"""
+    with mlir.make_ir_context():
+        module = mlir.module_to_bytecode(ir.Module.parse(text))
+    options = get_compile_options(1, cores, device_assignment=np.arange(cores).reshape(1, cores))
+    program = compile_module(module, options.SerializeAsString(), generation("v4"))
+    assert [kind.shape for kind in program.parameters] == [(2,)]
+    assert program.device_ids == list(range(cores))
+    assert [(one.kind, one.nbytes, one.groups) for one in program.cost.collectives] == [("all_reduce", 4, ())]
