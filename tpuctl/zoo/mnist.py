@@ -58,7 +58,8 @@ def main() -> None:
     model.compile(keras.optimizers.Adam(2e-3), "sparse_categorical_crossentropy", metrics=["accuracy"])
 
     is_sample = train <= mnist_data.SAMPLE_TRAIN
-    batch_size = options.batch_size or (mnist_options.SAMPLE_BATCH_SIZE if is_sample else mnist_options.BATCH_SIZE)
+    usual = mnist_options.SAMPLE_BATCH_SIZE if is_sample else mnist_options.BATCH_SIZE
+    batch_size = options.batch_size or mnist_data.shared_batch_size(usual, len(devices))
     mnist_data.check_batch_size(batch_size, len(devices))
     batches = mnist_data.batches(digits.train_images, digits.train_labels, batch_size, hosts.share(batch_size))
     if options.steps:

@@ -92,6 +92,11 @@ def shifted(images: Images, down: npt.NDArray[np.int64], right: npt.NDArray[np.i
     return windows[np.arange(len(images)), margin - down, margin - right].transpose(0, 2, 3, 1)
 
 
+def shared_batch_size(usual: int, cores: int) -> int:
+    """The batch size if the user names none: the usual one, or the next that can be spread evenly over the cores."""
+    return -(-usual // cores) * cores
+
+
 def check_batch_size(batch_size: int, cores: int) -> None:
     """Raise DataError for a batch that cannot be spread evenly over the cores."""
     if batch_size % cores:

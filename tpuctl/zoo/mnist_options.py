@@ -17,7 +17,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--epochs", type=count, default=EPOCHS, help=f"times through the training digits ({EPOCHS})")
-    sizes = f"over all cores ({BATCH_SIZE}; {SAMPLE_BATCH_SIZE} on the small sample)"
+    sizes = f"over all cores ({BATCH_SIZE}; {SAMPLE_BATCH_SIZE} on the small sample; at least one digit a core)"
     parser.add_argument("--batch-size", "--batch", type=count, help=sizes)
     parser.add_argument("--steps", type=count, help="train so many steps only, without a test, and measure them")
     parser.add_argument("--data", type=folder, help="folder with mnist.npz or the four MNIST IDX files")

@@ -212,6 +212,11 @@ def test_as_many_test_digits_are_used_as_the_cores_share_evenly(examples, cores,
     assert (chosen == np.arange(used) % examples).all()
 
 
+@pytest.mark.parametrize(("cores", "size"), [(8, 256), (96, 288), (2_048, 2_048)])
+def test_the_usual_batch_grows_until_all_cores_have_a_share(cores, size):
+    assert mnist_data.shared_batch_size(256, cores) == size
+
+
 def test_a_batch_that_cannot_be_shared_evenly_is_refused():
     mnist_data.check_batch_size(64, cores=8)
     with pytest.raises(DataError, match="a batch of 100 can't be spread evenly over 8 cores\nPass --batch-size with"):
