@@ -2,7 +2,9 @@
 
 Ids count cores of a chip, then chips along x, y, z of the whole slice. jax.devices() has them host by host, and hosts
 count along x, y, z too; so on a slice wider than a host the ids of jax.devices() are not in order
-(jax-ml/jax, tests/mesh_utils_test.py: mock_tpu_devices, "reproduction of jax.devices() output").
+(jax-ml/jax, tests/mesh_utils_test.py: mock_tpu_devices, "reproduction of jax.devices() output"). jaxlib
+lists devices by process, then by id: where one process drives the chips of several hosts, jax.devices() is in the order
+of ids.
 """
 
 from __future__ import annotations
