@@ -37,7 +37,7 @@ def torus_picture(kind: AcceleratorType, width: int) -> list[Text]:
 
 def _titled(drawing: _Plane, z: int | None, planes: int) -> list[Text]:
     if z is None:
-        return [Text(f"... {planes - 3} planes like these ...", style="dim")]
+        return [Text(f"... {planes - 3} planes ...", style="dim")]
     title = [Text(f"z = {z}", style="bold")] if planes > 1 else []
     return title + drawing.lines(z)
 
