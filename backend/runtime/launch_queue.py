@@ -134,6 +134,7 @@ class LaunchQueue:
 
     def _launch(self, meeting: Meeting) -> None:
         """All have come."""
+        self._meetings.end(meeting)
         streams = [meeting.streams[process] for process in sorted(meeting.streams)]
         failure = None
         try:
@@ -145,9 +146,7 @@ class LaunchQueue:
             self._give_up(meeting.run, failure.message)
 
     def _part(self, meeting: Meeting) -> None:
-        """The meeting is over; the streams go on with what was submitted meanwhile."""
-        if meeting.told:
-            self._parties.resume(meeting.run)
+        """The streams of a meeting that is over go on with what was submitted meanwhile."""
         for stream in list(meeting.streams.values()):
             owed = stream.owed
             self._meetings.leave(stream, meeting)
@@ -165,6 +164,7 @@ class LaunchQueue:
             self._meetings.tell(run, f"launch failed: {trouble}")
         error = FailedPrecondition(trouble)
         for meeting in self._meetings.of(run):
+            self._meetings.end(meeting)
             try:
                 for stream in meeting.streams.values():
                     report(stream, stream.entries[0], None, error)

@@ -21,7 +21,10 @@ _LONGEST_LOOK_SECONDS = 1.0
 
 @dataclass(eq=False)
 class Meeting:
-    """An appointment with those who have come to it. ``told`` says whether it is known that it takes long."""
+    """An appointment with those who have come to it. ``told`` says whether it is known that it takes long.
+
+    It is ``over`` when nobody waits any more.
+    """
 
     run: Run
     appointment: Appointment
@@ -29,6 +32,7 @@ class Meeting:
     since: float = field(default_factory=time.monotonic)
     late_since: float | None = None
     told: bool = False
+    over: bool = False
 
 
 class Meetings:
@@ -39,6 +43,8 @@ class Meetings:
         self._parties = parties
         self._give_up = give_up
         self._meetings: dict[Run, dict[bytes, Meeting]] = {}
+        self._changing = threading.Lock()
+        """Held while it is looked who is late, and while a meeting ends."""
         self._someone_waits = threading.Event()
         self._look_seconds = _LONGEST_LOOK_SECONDS
         self._watcher = threading.Thread(target=self._watch, name="watch", daemon=True)
@@ -67,6 +73,13 @@ class Meetings:
         party = stream.session.party
         self._look_seconds = min(_LONGEST_LOOK_SECONDS, party.notice_seconds / _LOOKS, party.timeout_seconds / _LOOKS)
         self._someone_waits.set()
+
+    def end(self, meeting: Meeting) -> None:
+        """The waiting is over: all have come, or nobody waits any longer."""
+        with self._changing:
+            meeting.over = True
+            if meeting.told:
+                self._parties.resume(meeting.run)
 
     def leave(self, stream: Stream, meeting: Meeting) -> None:
         """A stream does not wait any more."""
@@ -98,22 +111,31 @@ class Meetings:
                     self._look_at(meeting)
 
     def _look_at(self, meeting: Meeting) -> None:
+        with self._changing:
+            news, trouble = (None, None) if meeting.over else self._lateness(meeting)
+        if news is not None:
+            self.tell(meeting.run, news)
+        if trouble is not None:
+            self._give_up(meeting, trouble)
+
+    def _lateness(self, meeting: Meeting) -> tuple[str | None, str | None]:
+        """What is to be told of those who keep a meeting waiting, and why it is to be given up; None for nothing."""
         run, appointment, now = meeting.run, meeting.appointment, time.monotonic()
         parties = [stream.session.party for stream in list(meeting.streams.values())]
-        if not parties:
-            return
         if not is_late(run, appointment):
             meeting.late_since = None
         elif meeting.late_since is None:
             meeting.late_since = now
         text = lateness(run, appointment, now)
-        if text is None:
-            return
+        if text is None or not parties:
+            return None, None
+        news = trouble = None
         if not meeting.told and now - meeting.since >= min(party.notice_seconds for party in parties):
             meeting.told = True
-            self.tell(run, f"waiting: {text}")
-        if meeting.told and meeting.streams:
+            news = f"waiting: {text}"
+        if meeting.told:
             self._parties.suspend(run, text)
         timeout_seconds = min(party.timeout_seconds for party in parties)
         if meeting.late_since is not None and now - meeting.late_since >= timeout_seconds:
-            self._give_up(meeting, f"{text}; given up after {timeout_seconds:g} s (TPUCTL_LAUNCH_TIMEOUT)")
+            trouble = f"{text}; given up after {timeout_seconds:g} s (TPUCTL_LAUNCH_TIMEOUT)"
+        return news, trouble
