@@ -96,6 +96,8 @@ def invent_name(command: list[str]) -> str:
 def _check(request: JobRequest) -> None:
     if (request.slice is None) == (request.accelerator_type is None):
         raise InvalidArgument("give either slice, an existing one, or acceleratorType for a new one")
+    if request.slice is not None and request.num_slices != 1:
+        raise InvalidArgument("numSlices is for a new slice: an existing one has the slices it has")
     folder = Path(request.working_directory)
     if not folder.is_absolute() or not _is_folder(folder):
         raise InvalidArgument.of_fields({"workingDirectory": f"{folder} is not an absolute path of a folder"})

@@ -214,6 +214,10 @@ def test_a_running_job_cannot_be_deleted(plane: ControlPlane, submit: Submit, re
 def test_bad_requests_make_nothing(plane: ControlPlane, submit: Submit, ready_slice: str) -> None:
     with pytest.raises(InvalidArgument, match="either slice"):
         submit("pass", slice=ready_slice, accelerator_type="v3-8")
+    with pytest.raises(InvalidArgument, match="numSlices is for a new slice"):
+        submit("pass", slice=ready_slice, num_slices=2)
+    with pytest.raises(InvalidArgument, match="0 is not a number from 1 to 64"):
+        submit("pass", num_slices=0)
     with pytest.raises(NotFound, match="nodes/nowhere"):
         submit("pass", slice="nowhere")
     with pytest.raises(InvalidArgument, match="not an absolute path of a folder"):
