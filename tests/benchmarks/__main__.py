@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+import launches
 from profiling import show
 from ready import seconds_to_ready
 from rich.console import Console
@@ -28,7 +29,7 @@ from rich.table import Table
 from rows import COMPILE_BAR, ROWS, Row
 from sides import Side, on_cpu, on_slice
 
-READY = "ready"
+READY, LAUNCHES = "ready", "launches"
 WIDTH = 150
 
 
@@ -118,14 +119,16 @@ def main() -> None:
     """Print the tables."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended then, too
     parser = argparse.ArgumentParser(prog="python tests/benchmarks", description=__doc__)
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"which to run (all): {', '.join([*ROWS, READY])}")
+    parser.add_argument(
+        "rows", nargs="*", metavar="ROW", help=f"which to run (all): {', '.join([*ROWS, READY, LAUNCHES])}"
+    )
     parser.add_argument("--rounds", type=int, help="turns of each row, instead of its own number")
     parser.add_argument("--profile", action="store_true", help="show the time of each kernel of a step instead")
     options = parser.parse_args()
-    if unknown := set(options.rows) - {*ROWS, READY}:
+    if unknown := set(options.rows) - {*ROWS, READY, LAUNCHES}:
         parser.error(f"no such row: {', '.join(sorted(unknown))}")
-    names = options.rows or [*ROWS, READY]
-    chosen = [ROWS[name] for name in names if name != READY]
+    names = options.rows or [*ROWS, READY, LAUNCHES]
+    chosen = [ROWS[name] for name in names if name in ROWS]
     console = Console(width=WIDTH)
     if options.profile:
         for row in chosen:
@@ -144,8 +147,12 @@ def main() -> None:
             cost.add_row(*cost_cells(row, outcome))
     if READY in names:
         speed.add_row("slice: create to READY", "8", _seconds(seconds_to_ready()), "-", "-", "-", "-")
-    console.print(speed)
-    console.print(cost)
+    if speed.rows:
+        console.print(speed)
+    if cost.rows:
+        console.print(cost)
+    if LAUNCHES in names:
+        console.print(launches.table())
 
 
 def machine() -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from backend.host.environment import runtime_environment, worker_environment
+from backend.host.environment import runtime_environment
 
 HERE = Path(__file__).parent
 SAMPLE_SECONDS = 0.1
@@ -54,9 +54,14 @@ def _tree_bytes(pid: int) -> int:
 
 
 class Side:
-    """A workload process that runs when told to. ``helpers`` are processes whose memory counts with the script's."""
+    """A workload process that runs when told to. ``helpers`` are processes whose memory counts with the script's.
 
-    def __init__(self, workload: str, mode: str, environment: dict[str, str], helpers: list[int]) -> None:
+    Without ``wait``, one of several that get ready together: see ``get_ready``.
+    """
+
+    def __init__(
+        self, workload: str, mode: str, environment: dict[str, str], helpers: list[int], *, wait: bool = True
+    ) -> None:
         self._process = subprocess.Popen(
             [sys.executable, str(HERE / "worker.py"), workload, mode],
             env={**os.environ, **environment},
@@ -64,20 +69,33 @@ class Side:
             stdout=subprocess.PIPE,
             text=True,
         )
-        memory = Memory([self._process.pid, *helpers])
-        memory.start()
+        self._memory = Memory([self._process.pid, *helpers])
+        self._memory.start()
+        if wait:
+            self.get_ready()
+
+    def get_ready(self) -> None:
+        """Wait until it is compiled and warm."""
         self._read()
         ready: dict[str, Any] = json.loads(self._read())
         self.devices: str = ready["devices"]
         self.compile_seconds: float = ready["trace"] + ready["compile"]
         self.trace_seconds: float = ready["trace"]
-        self.peak_bytes = memory.end()
+        self.peak_bytes = self._memory.end()
 
     def run(self) -> float:
         """Seconds of one run."""
+        self.start()
+        return self.end()
+
+    def start(self) -> None:
+        """Begin a run."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
+
+    def end(self) -> float:
+        """Wait for the run; its seconds."""
         return float(self._read())
 
     def close(self) -> None:
@@ -105,26 +123,32 @@ def on_cpu(workload: str, mode: str, cores: int) -> Iterator[Side]:
 
 @contextlib.contextmanager
 def on_slice(workload: str, mode: str, cores: int) -> Iterator[Side]:
-    """The workload on a v3 slice of its own."""
+    """The workload on a v3 slice of its own, which one process drives."""
+    with running_slice(cores) as (environment, pid):
+        side = Side(workload, mode, environment, [pid])
+        assert side.devices == f"tpu {cores}", side.devices
+        try:
+            yield side
+        finally:
+            side.close()
+
+
+@contextlib.contextmanager
+def running_slice(cores: int) -> Iterator[tuple[dict[str, str], int]]:
+    """A runtime of a v3 slice: the environment of its one process, and the runtime's pid."""
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
         directory.chmod(0o700)
         (directory / "token").write_text(secrets.token_urlsafe(32))
         (directory / "token").chmod(0o600)
-        kind = f"v3-{cores}"
-        options = ["--directory", folder, "--name", "benchmark", "--type", kind, "--port", "0"]
+        options = ["--directory", folder, "--name", "benchmark", "--type", f"v3-{cores}", "--port", "0"]
         runtime = subprocess.Popen(
-            [sys.executable, str(HERE / "pod.py"), *options], env=runtime_environment(os.environ)
+            [sys.executable, "-m", "backend.runtime", *options], env=runtime_environment(os.environ)
         )
         try:
             _wait_for(directory / "runtime.json", runtime)
-            environment = worker_environment(directory, kind, "benchmark", "local", None)
-            side = Side(workload, mode, environment, [runtime.pid])
-            assert side.devices == f"tpu {cores}", side.devices
-            try:
-                yield side
-            finally:
-                side.close()
+            link = f"unix://{directory}/link.sock"
+            yield {"TPUCTL_SLICE": link, "TPUCTL_JOB": "benchmark", "JAX_PLATFORMS": "tpu,cpu"}, runtime.pid
         finally:
             runtime.terminate()
             runtime.wait()

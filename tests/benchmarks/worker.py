@@ -1,7 +1,7 @@
 """One side of a benchmark: a process that runs a workload when it is told to.
 
 ``python worker.py WORKLOAD MODE``: on standard output one line of JSON when the workload is compiled and warm, then the
-seconds of a run for each line on standard input. Modes: ``step``, one step, waited for; ``blocking``, the mean of 1000
+seconds of a run for each line on standard input. Modes: ``step``, one step, waited for; ``blocking``, the mean of many
 small calls that are each waited for; ``pipelined``, the same with only the last one waited for.
 """
 
@@ -22,7 +22,9 @@ class Workload:
     """A workload with its state."""
 
     def __init__(self, name: str) -> None:
-        self.function, self.state, self.data = importlib.import_module(f"workloads.{name}").setup()
+        module = importlib.import_module(f"workloads.{name}")
+        self.calls = getattr(module, "CALLS", CALLS)
+        self.function, self.state, self.data = module.setup()
 
     def compile(self) -> tuple[float, float]:
         """Seconds of tracing and lowering, and of compiling."""
@@ -45,18 +47,18 @@ class Workload:
         """Seconds of one of many calls."""
         function, state, data = self.function, self.state, self.data
         start = time.perf_counter()
-        for _ in range(CALLS):
+        for _ in range(self.calls):
             function(state, *data)[1].block_until_ready()
-        return (time.perf_counter() - start) / CALLS
+        return (time.perf_counter() - start) / self.calls
 
     def pipelined(self) -> float:
         """Seconds of one of many calls."""
         function, state, data = self.function, self.state, self.data
         start = time.perf_counter()
-        for _ in range(CALLS):
+        for _ in range(self.calls):
             _, value = function(state, *data)
         value.block_until_ready()
-        return (time.perf_counter() - start) / CALLS
+        return (time.perf_counter() - start) / self.calls
 
 
 def wait(values: Any) -> None:
