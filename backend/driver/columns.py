@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from backend.driver import handles, native
+from backend.driver import cells, handles, native
 from backend.driver.errors import error_handle
 from backend.errors import TpuError
 from backend.link.messages import POSITIONS
@@ -25,7 +25,7 @@ NO_NUMBER = 0
 _BLOCK_WORDS = 1 << 14
 _WORD_BYTES = 8
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
-_Cell = ctypes.c_uint64 * native.CELL_WORDS
+_Cell = ctypes.c_uint64 * cells.CELL_WORDS
 
 _blocks: dict[int, list[int]] = defaultdict(list)
 """Free blocks by the number of buffers in them."""
@@ -61,7 +61,7 @@ class Column:
         shape: tuple[int, ...],
         dtype: np.dtype[Any],
         sequence: int,
-        state: int = native.PENDING,
+        state: int = cells.PENDING,
         layout: tuple[int, ...] | None = None,
     ) -> None:
         self.session = session
@@ -79,7 +79,7 @@ class Column:
 
     @property
     def state(self) -> int:
-        return self._cell[native.STATE]
+        return self._cell[cells.STATE]
 
     @property
     def dims(self) -> tuple[int, int]:
@@ -96,29 +96,29 @@ class Column:
         """Put the events of a column without buffers in a row."""
         native.fill(self._new_block(), self.count, self.handle, places, row, 0, 1)
 
-    def adopt(self, cells: list[int]) -> None:
+    def adopt(self, addresses: list[int]) -> None:
         """Take over buffers that were columns of their own, with all their memory."""
-        for position, address in enumerate(cells):
+        for position, address in enumerate(addresses):
             buffer, event = _Cell.from_address(address), _Cell.from_address(address + ctypes.sizeof(_Cell))
-            single: Column = handles.discard(buffer[native.COLUMN])
+            single: Column = handles.discard(buffer[cells.COLUMN])
             single.handle = 0
             self._blocks += single._blocks
-            buffer[native.COLUMN] = event[native.COLUMN] = self.handle
-            buffer[native.POSITION] = event[native.POSITION] = position
+            buffer[cells.COLUMN] = event[cells.COLUMN] = self.handle
+            buffer[cells.POSITION] = event[cells.POSITION] = position
 
     def is_idle(self) -> bool:
         """Whether it is ready, and C++ holds nothing of it but its buffers."""
-        return self.state == native.READY and self._cell[native.HELD] == self.count
+        return self.state == cells.READY and self._cell[cells.HELD] == self.count
 
     def member(self, address: int) -> Buffer | ColumnEvent:
         """The buffer or event with a cell."""
         cell = _Cell.from_address(address)
-        return ColumnEvent(self, address) if cell[0] == native.EVENT else Buffer(self, cell)
+        return ColumnEvent(self, address) if cell[0] == cells.EVENT else Buffer(self, cell)
 
     def watch(self, when: Callable[[int, Callable[[TpuError | None], None]], None]) -> None:
         """Have those who wait for the column told: ``when`` takes a sequence number and a continuation."""
         native.hold(self.handle)
-        self._cell[native.STATE] = native.WATCHED
+        self._cell[cells.STATE] = cells.WATCHED
         when(self.sequence, self.tell)
 
     def settle(self, error: TpuError | None) -> None:
@@ -127,19 +127,19 @@ class Column:
             return  # C++ has dropped all of it meanwhile
         if error is None:
             native.settle(self.handle)
-        elif self.state == native.PENDING:
-            native.close(self.handle, native.FAILED)
+        elif self.state == cells.PENDING:
+            native.close(self.handle, cells.FAILED)
 
     def tell(self, error: TpuError | None) -> None:
         """The operation that is watched is over: call back those who wait."""
         if error is None:
             native.tell(self.handle)
             return
-        waiter = native.close(self.handle, native.FAILED)
+        waiter = native.close(self.handle, cells.FAILED)
         while waiter:
             cell = _Cell.from_address(waiter)
-            waiter, callback, argument = cell[native.LINK], cell[native.CALLBACK], cell[native.ARGUMENT]
-            cell[native.CALLBACK] = 0
+            waiter, callback, argument = cell[cells.LINK], cell[cells.CALLBACK], cell[cells.ARGUMENT]
+            cell[cells.CALLBACK] = 0
             _Callback(callback)(error_handle(error), argument)
         native.drop(self.handle)
 
@@ -176,16 +176,16 @@ class Buffer:
     @property
     def number(self) -> int:
         """Its name on the slice."""
-        number: int = self.column.number * POSITIONS + self._cell[native.POSITION]
+        number: int = self.column.number * POSITIONS + self._cell[cells.POSITION]
         return number
 
     @property
     def memory(self) -> Any:
-        return handles.resolve(self._cell[native.MEMORY])
+        return handles.resolve(self._cell[cells.MEMORY])
 
     @property
     def deleted(self) -> bool:
-        return bool(self._cell[native.DELETED])
+        return bool(self._cell[cells.DELETED])
 
     @property
     def nbytes(self) -> int:
@@ -194,7 +194,7 @@ class Buffer:
     def delete(self) -> None:
         """Nobody can use it any more."""
         if not self.deleted:
-            self._cell[native.DELETED] = 1
+            self._cell[cells.DELETED] = 1
             if self.column.count == 1:
                 self.column.release()
             else:
@@ -227,20 +227,20 @@ class ColumnEvent:
         """Call back, with an error or null, when the column is ready."""
         column, session = self._column, self._column.session
         state = column.state
-        over = state in (native.READY, native.FAILED) or session.is_calling_back()
+        over = state in (cells.READY, cells.FAILED) or session.is_calling_back()
         if over or not native.wait(self._address, callback, argument):
             function = _Callback(callback)
             session.as_soon_as_done(
                 column.sequence,
                 lambda error: function(error_handle(error) if error is not None else None, argument),
             )
-        elif state == native.PENDING:
+        elif state == cells.PENDING:
             column.watch(session.as_soon_as_done)
 
 
 def _allocate(count: int) -> list[int]:
     """New blocks for ``count`` buffers each, which are never given back to the system."""
-    words = count * native.BUFFER_WORDS
+    words = count * cells.BUFFER_WORDS
     blocks = max(1, _BLOCK_WORDS // words)
     memory = ctypes.create_string_buffer((blocks * words + 1) * _WORD_BYTES)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))  # destructors write to it until the end of the process

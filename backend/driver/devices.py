@@ -7,7 +7,8 @@ import logging
 from typing import Any
 
 from backend.driver import handles, lasting
-from backend.driver.native import GET_USER_DATA, NOTHING, USER_DATA_WORDS
+from backend.driver.cells import USER_DATA_WORDS
+from backend.driver.native import GET_USER_DATA, NOTHING
 from backend.driver.session import Session
 from backend.driver.slots import slot
 from backend.driver.structs import MemoryFunctions, address_of

@@ -6,11 +6,10 @@ import ctypes
 import threading
 from typing import Any
 
-from backend.driver import handles
+from backend.driver import cells, handles
 from backend.driver.columns import ColumnEvent
 from backend.driver.errors import error_handle
-from backend.driver.native import COLUMN, set_always_ready
-from backend.driver.native import READY as READY_STATE
+from backend.driver.native import set_always_ready
 from backend.driver.session import Continuation, Session
 from backend.driver.slots import slot
 from backend.errors import TpuError, error_from_code
@@ -78,8 +77,8 @@ def _ready() -> int:
     event = HostEvent()
     event.set()
     handle = handles.new(event, immortal=True)
-    column = handles.new(event, immortal=True, facts=(0, READY_STATE, 0, 0))
-    handles.words(handle)[COLUMN] = column  # of which machine code sees that it is ready
+    column = handles.new(event, immortal=True, facts=(0, cells.READY, 0, 0))
+    handles.words(handle)[cells.COLUMN] = column  # of which machine code sees that it is ready
     set_always_ready(handle)
     return handle
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from backend.driver.native import CELL_WORDS, COLUMN, FIRST_FACT, FUNCTIONS, IMMORTAL, LINK, exhume
+from backend.driver.cells import CELL_WORDS, COLUMN, FIRST_FACT, FUNCTIONS, IMMORTAL, LINK
+from backend.driver.native import exhume
 
 _SLAB_CELLS = 4096
 _WORD_BYTES = 8

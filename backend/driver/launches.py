@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from backend.driver import handles, native
+from backend.driver import cells, handles, native
 from backend.driver.callbacks import callbacks_of
 from backend.driver.columns import NO_NUMBER, Buffer, Column
 from backend.driver.executables import Executable
@@ -93,16 +93,16 @@ def _numbers(rows: int, count: int, index: int) -> list[int]:
 
 def _assembled(rows: int, count: int, index: int) -> Column | None:
     """Make an argument's buffers one column, if each is alone in its own, in HBM, and ready; else None."""
-    cells = _cells(rows, count, index)
-    buffers: list[Buffer] = [handles.resolve(cell) for cell in cells]
+    addresses = _cells(rows, count, index)
+    buffers: list[Buffer] = [handles.resolve(address) for address in addresses]
     first = buffers[0].column
     alone = all(buffer.column.count == 1 and buffer.column.is_idle() for buffer in buffers)
     if count == 1 or not alone or any(buffer.memory.kind_id for buffer in buffers):
         return None
     number = first.session.new_numbers()
     first.session.assemble([buffer.number for buffer in buffers], number)
-    column = Column(first.session, number, count, first.shape, first.dtype, first.sequence, native.READY, first.layout)
-    column.adopt(cells)
+    column = Column(first.session, number, count, first.shape, first.dtype, first.sequence, cells.READY, first.layout)
+    column.adopt(addresses)
     return column
 
 
