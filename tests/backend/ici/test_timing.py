@@ -271,12 +271,12 @@ def test_a_program_for_a_full_pod_is_timed_in_milliseconds() -> None:
     links, ids = Interconnect(kind), list(range(2048))
     groups = tuple(tuple(range(i, i + 64)) for i in range(0, 2048, 64))
     program = [Collective("all_reduce", GB), Collective("all_gather", GB, groups), Collective("all_to_all", GB, groups)]
-    best = min(_timed(links, program, ids) for _ in range(3))
-    assert best < 0.02
+    best = min(_timed(links, program, ids) for _ in range(5))
+    assert best < 0.05  # of CPU time; some 5 ms on an idle machine
 
 
 def _timed(links: Interconnect, program: list[Collective], ids: list[int]) -> float:
     links.faults = links.faults  # forget what was measured
-    started = time.perf_counter()
+    started = time.thread_time()
     links.seconds(program, ids)
-    return time.perf_counter() - started
+    return time.thread_time() - started
