@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from io import StringIO
 from pathlib import Path
 
@@ -72,16 +71,20 @@ def test_a_job_of_one_worker_is_passed_on_as_it_is(tpuctl, plane, pair):
     assert tpuctl("run", "job", "train.py").stdout == "begun\nha"
 
 
-def test_a_watch_goes_on_where_each_worker_was(tpuctl, plane, pair):
-    stream = plane.streams[f"{JOBS}/pair:watch"]
-    stream.insert(3, {"type": "cut"})
+def test_a_watch_goes_on_where_each_worker_was(tpuctl, plane, pair, monkeypatch):
+    from tpuctl.cli import plane as way
+
+    plane.streams[f"{JOBS}/pair:watch"].insert(3, {"type": "cut"})
     plane.set(f"{JOBS}/pair", pair | {"state": "RUNNING", "exitCode": None})
-    stream.insert(4, {"type": "hold"})
-    plane.held.clear()
-    threading.Timer(0.3, lambda: (plane.set(f"{JOBS}/pair", pair), plane.held.set())).start()
-    assert (
-        tpuctl("run", "job", "train.py").stdout == "[worker 0] begun\n[worker 1] one\n[worker 0] half\n[worker 1] end\n"
-    )
+    connect = way.connect
+
+    def reconnect():
+        plane.set(f"{JOBS}/pair", pair)
+        return connect()
+
+    monkeypatch.setattr("tpuctl.cli.follow.connect", reconnect)
+    printed = tpuctl("run", "job", "train.py").stdout
+    assert printed == "[worker 0] begun\n[worker 1] one\n[worker 0] half\n[worker 1] end\n"
     watched = [path.partition("offset=")[2] for _, path, _ in plane.requests if ":watch" in path]
     assert watched == ["0%2C0", "9%2C4"]
 
