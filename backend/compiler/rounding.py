@@ -64,12 +64,15 @@ class _Rounding:
         """The product as the sum of the products of parts; parts that are zero have none."""
         (result,) = product.results
         total: int | None = None
-        terms = _TERMS[product.attributes["precision"]]
         left, right, *rest = product.operands
-        operands = [(self._part(left, a), self._part(right, b), passes) for a, b, passes in terms]
-        known = [(a, b, passes) for a, b, passes in operands if a is not None and b is not None]
-        for position, (a, b, passes) in enumerate(known):
-            last = position == len(known) - 1
+        terms = [
+            (a, b, passes)
+            for a, b, passes in _TERMS[product.attributes["precision"]]
+            if not (self._is_zero(left, a) or self._is_zero(right, b))
+        ]
+        for position, (left_part, right_part, passes) in enumerate(terms):
+            last = position == len(terms) - 1
+            a, b = self._known(left, left_part), self._known(right, right_part)
             attributes = {**product.attributes, "passes": passes}
             target = result if last and total is None else self._new_value(self._types[result])
             self._instructions.append(Instruction(product.op, [a, b, *rest], [target], attributes, [], product.source))
@@ -81,13 +84,20 @@ class _Rounding:
 
     def _part(self, value: int, part: str) -> int | None:
         """A part of a value, computed on first use; None for one that is zero."""
-        if self._types[value].dtype != _FLOAT32 or self._was_bfloat16(value):
-            return None if part in {"middle", "rest"} else value
+        if self._is_exact(value):
+            return None if self._is_zero(value, part) else value
         key = (value, part)
         if key not in self._parts:
             outside = self._around is not None and value in self._captured and part != "all"
             self._parts[key] = self._from_outside(value, part) if outside else self._computed(value, part)
         return self._parts[key]
+
+    def _is_exact(self, value: int) -> bool:
+        """Whether the matrix unit takes a value as it is: what is no float32, or was bfloat16."""
+        return self._types[value].dtype != _FLOAT32 or self._was_bfloat16(value)
+
+    def _is_zero(self, value: int, part: str) -> bool:
+        return part in {"middle", "rest"} and self._is_exact(value)
 
     def _from_outside(self, value: int, part: str) -> int | None:
         outer = self._around._part(self._captured[value], part) if self._around is not None else None

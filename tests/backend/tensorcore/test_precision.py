@@ -198,3 +198,15 @@ def places(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """bfloat16 numbers counted from zero."""
     bits = x.view(np.int16).astype(np.int32)
     return np.where(bits < 0, -(bits & 0x7FFF), bits)
+
+
+@pytest.mark.parametrize("precision", ["default", "high", "highest"])
+def test_a_product_with_integers_is_as_exact_as_its_float_operand(chips: Chips, precision: str) -> None:
+    a = np.random.RandomState(0).randn(5, 8).astype(np.float32)
+    b = np.arange(24, dtype=np.int32).reshape(8, 3)
+
+    def product(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jax.lax.dot_general(a, b, (((1,), (0,)), ((), ())), precision, preferred_element_type=jnp.float32)
+
+    [actual] = chips(product, a, b)
+    np.testing.assert_allclose(actual, a @ b, rtol=1e-2 if precision == "default" else 1e-4, atol=1e-1)
