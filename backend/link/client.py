@@ -115,9 +115,12 @@ class Connection:
 _requests = itertools.count(1)
 
 
-def status(directory: str | os.PathLike[str], timeout: float = 2.0) -> dict[str, Any]:
-    """What the runtime that lives in ``directory`` is doing. Raises Unavailable if it does not answer in time."""
-    return _ask(directory, Status(next(_requests)), timeout)
+def status(directory: str | os.PathLike[str], timeout: float = 2.0, *, cores: bool = False) -> dict[str, Any]:
+    """What the runtime that lives in ``directory`` is doing; each of its ``cores``, too, if they are asked for.
+
+    Raises Unavailable if it does not answer in time.
+    """
+    return _ask(directory, Status(next(_requests), cores), timeout)
 
 
 def fault(

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
-VERSION = 4
+VERSION = 5
 
 POSITIONS = 1 << 20
 """A buffer's number is that of its column times this, plus its position in the column."""
@@ -161,9 +161,10 @@ class MemoryStats(Message):
 
 
 class Status(Message):
-    """What is the slice doing? Answered at once by Telemetry."""
+    """What is the slice doing, and if asked for ``cores``, each of them? Answered at once by Telemetry."""
 
     request: int
+    cores: bool = False
 
 
 class Fault(Message):
@@ -235,7 +236,7 @@ class Core(Message):
 class Welcome(Message):
     """The connection stands. ``hbm_bytes`` is what programs may use of one core's HBM.
 
-    A core here is a device, which joins ``tensor_cores`` TensorCores.
+    A core here is a device, which joins ``tensor_cores`` TensorCores. A monitor is told of none.
     """
 
     version: int

@@ -87,7 +87,7 @@ class Connection:
                 if hello.role == "driver":
                     self._serve_driver(hello, rest)
                 else:
-                    self._outbox.send(self._slice.welcome())
+                    self._outbox.send(self._slice.greeting([]))
                     self._serve_monitor(rest)
         except MalformedFrame as error:
             _log.warning("connection ended: malformed frame", extra={"reason": str(error)})
@@ -148,7 +148,7 @@ class Connection:
     def _answer_monitor(self, message: Request) -> Message:
         match message:
             case Status():
-                return Telemetry(message.request, self._slice.telemetry())
+                return Telemetry(message.request, self._slice.telemetry(cores=message.cores))
             case Fault(part=part, where=where, recover=recover, slice_index=index):
                 try:
                     self._slice.links.change(part, where, recover=recover, slice_index=index)
@@ -223,7 +223,7 @@ class Connection:
             case HostAnswer() | HostReached() | HostError():
                 stream.session.host_calls.hear(message)
             case Status():
-                self._outbox.send(Telemetry(message.request, self._slice.telemetry()))
+                self._outbox.send(Telemetry(message.request, self._slice.telemetry(cores=message.cores)))
             case Hello() | Fault():
                 raise MalformedFrame(f"a driver sent a second greeting or a fault: {type(message).__name__}")
 

@@ -83,12 +83,16 @@ class Slice:
             Core(place.id, list(place.coords), place.core_on_chip, self._owner(place, processes), place.slice_index)
             for place in device_order(self.places)
         ]
+        return self.greeting(cores)
+
+    def greeting(self, cores: list[Core]) -> Welcome:
+        """The same with the ``cores`` that the client needs to know."""
         row = self.type.generation
         joined = row.cores_per_chip // row.devices_per_chip
         return Welcome(VERSION, self.name, self.type.name, row.device_kind, self.hbm_bytes, cores, joined)
 
-    def telemetry(self) -> dict[str, Any]:
-        """The figures that ``status`` shows."""
+    def telemetry(self, *, cores: bool = False) -> dict[str, Any]:
+        """The figures that ``status`` shows; with ``cores`` also those of each."""
         holder = self.occupancy.holder
         return {
             "name": self.name,
@@ -96,12 +100,9 @@ class Slice:
             "topology": self.type.topology,
             "pid": os.getpid(),
             "uptimeSeconds": time.monotonic() - self._started,
-            "cores": [
-                {"id": core, "hbmBytesInUse": in_use, "hbmBytesLimit": self.hbm.limit_bytes, "hbmBytesPeak": peak}
-                for core, (in_use, peak) in enumerate(
-                    zip(self.hbm.in_use.tolist(), self.hbm.peak.tolist(), strict=True)
-                )
-            ],
+            "hbmBytesInUse": int(self.hbm.in_use.sum()),
+            "hbmBytesLimit": self.hbm.limit_bytes * len(self.hbm),
+            **({"cores": self._each_core()} if cores else {}),
             "client": {"pid": holder.pid, "job": holder.job} if holder else None,
             "clients": [
                 {"pid": each.pid, "job": each.job, "process": each.process, "processes": each.processes}
@@ -112,3 +113,10 @@ class Slice:
             "faultText": self.links.faults.text() if self.links.faults else None,
             **self.counters.values(),
         }
+
+    def _each_core(self) -> list[dict[str, int]]:
+        figures = zip(self.hbm.in_use.tolist(), self.hbm.peak.tolist(), strict=True)
+        return [
+            {"id": core, "hbmBytesInUse": in_use, "hbmBytesLimit": self.hbm.limit_bytes, "hbmBytesPeak": peak}
+            for core, (in_use, peak) in enumerate(figures)
+        ]

@@ -172,7 +172,7 @@ class ControlPlane:
             job = _job_on(node, reader.jobs(project=project))
         hosted = hosted_slice(self.home, node)
         (process,) = some_of(shares(hosted, processes), [worker])
-        said = telemetry.ask(self.home, node)
+        said = telemetry.ask(self.home, node, cores=True)
         return telemetry.slice_detail(self.executor, node, hosted, process, said, job)
 
     def fault(self, project: str, zone: str, name: str, request: FaultRequest) -> Slice:

@@ -26,12 +26,12 @@ ATTACHED = "attached"
 ANSWERING = frozenset({NodeState.READY, NodeState.STOPPING, NodeState.DELETING})
 
 
-def ask(home: Home, node: NodeRow) -> Said | None:
-    """The runtime's own status; None if it does not answer."""
+def ask(home: Home, node: NodeRow, *, cores: bool = False) -> Said | None:
+    """The runtime's own status, with that of each core if asked for; None if it does not answer."""
     if node.state not in ANSWERING:
         return None
     try:
-        return ask_slice(home.slice(node.uid))
+        return ask_slice(home.slice(node.uid), cores=cores)
     except TpuError:
         return None
 
@@ -62,7 +62,6 @@ def slice_view(node: NodeRow, said: Said | None, job: str | None) -> Slice:
     """A slice as `status` shows it; ``job`` is the one that runs on it."""
     shape = kind_of(node)
     heard: Said = said or {}
-    cores = heard.get("cores", [])
     return Slice(
         name=node.name,
         zone=node.zone,
@@ -76,8 +75,8 @@ def slice_view(node: NodeRow, said: Said | None, job: str | None) -> Slice:
         hosts=shape.num_hosts * node.num_slices,
         chips=shape.num_chips * node.num_slices,
         cores=shape.num_cores * node.num_slices,
-        hbm_bytes_in_use=sum(core["hbmBytesInUse"] for core in cores) if cores else None,
-        hbm_bytes_limit=sum(core["hbmBytesLimit"] for core in cores) if cores else None,
+        hbm_bytes_in_use=heard.get("hbmBytesInUse"),
+        hbm_bytes_limit=heard.get("hbmBytesLimit"),
         mxu_busy_share=heard.get("mxuBusyShare"),
         programs_run=heard.get("programsRun"),
         device_seconds=heard.get("deviceSeconds"),

@@ -101,7 +101,7 @@ def test_programs_give_each_process_the_bits_that_one_process_gets(workers, pod:
     assert {device for _, device in first} == set(range(8))
     assert {device for _, device in second} == set(range(8, 16))
     assert first | second == alone
-    assert sum(core["hbmBytesInUse"] for core in status(pod.directory)["cores"]) == 0
+    assert status(pod.directory)["hbmBytesInUse"] == 0
 
 
 def test_jax_knows_its_processes_and_their_devices(start, pod: Runtime) -> None:

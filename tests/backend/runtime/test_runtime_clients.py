@@ -118,7 +118,7 @@ def test_another_version_of_the_link_is_refused_clearly(running) -> None:
         assert b"speaks version" in sock.recv(1000)
 
 
-def test_status_shows_cores_holder_and_sessions(running, connect) -> None:
+def test_status_shows_hbm_holder_and_sessions(running, connect) -> None:
     driver = connect(job="job-1")
     driver.compile(1, "add1")
     driver.put(1, ONES)
@@ -126,10 +126,21 @@ def test_status_shows_cores_holder_and_sessions(running, connect) -> None:
     values = status(running.directory)
     assert values["name"] == "test"
     assert values["client"] == {"pid": os.getpid(), "job": "job-1"}
-    assert values["cores"][0]["hbmBytesInUse"] == 32
-    assert len(values["cores"]) == 8
+    assert values["hbmBytesInUse"] == 32
     assert (values["programsRun"], values["deviceSeconds"], values["mxuBusyShare"]) == (1, 0.25, 0.5)
     assert values["sessions"]["job-1"]["programsRun"] == 1
+
+
+def test_each_core_is_told_of_only_to_those_who_ask(running, connect) -> None:
+    driver = connect()
+    driver.wait(driver.put(1, ONES))
+    values = status(running.directory, cores=True)
+    assert [core["hbmBytesInUse"] for core in values["cores"]] == [16] + 7 * [0]
+    assert sum(core["hbmBytesLimit"] for core in values["cores"]) == values["hbmBytesLimit"]
+    assert "cores" not in status(running.directory)
+    monitor = Connection(running.unix, "monitor", "")
+    monitor.close()
+    assert monitor.welcome.cores == []
 
 
 def test_a_monitor_is_welcome_while_a_program_runs(running, connect) -> None:

@@ -55,7 +55,7 @@ def test_a_fault_shows_in_the_node_until_it_recovers(plane, wait_until, monkeypa
     plane.create_node("local", "europe-west4-a", "a", NodeSpec(accelerator_type="v3-8"))
     wait_until(lambda: plane.get_node("local", "europe-west4-a", "a").state is NodeState.READY)
     for text in ("chip (0,0,0) has failed", None):
-        said = {"faultText": text, "cores": [], "faults": [{"part": "chip", "where": ["0,0,0"]}] if text else []}
+        said = {"faultText": text, "faults": [{"part": "chip", "where": ["0,0,0"]}] if text else []}
         monkeypatch.setattr(faults, "fault", lambda *_, said=said, **__: said)
         shown = plane.fault("local", "europe-west4-a", "a", FaultRequest(part="chip", where=["0,0"], recover=not text))
         found = plane.get_node("local", "europe-west4-a", "a")
