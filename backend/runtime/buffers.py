@@ -19,7 +19,6 @@ from backend.runtime.hbm import Cores, Hbm
 from backend.tensorcore.value import Value
 
 _COMPARED_BYTES = 1 << 20
-_WHOLE = slice(None)
 
 
 class Storage:
@@ -63,7 +62,7 @@ class Column:
         first: int = 0,
         *,
         hbm: Hbm | None = None,
-        where: Cores = _WHOLE,
+        where: Cores | None = None,
         hbm_bytes: int = 0,
         error: TpuError | None = None,
         places: Sequence[int] | None = None,
@@ -100,7 +99,7 @@ class Column:
 
     def free(self) -> None:
         """Give back the HBM of all positions that still have some."""
-        if self.hbm is None:
+        if self.hbm is None or self.where is None:
             return
         self.hbm.free(self.where, self.hbm_bytes)
         if self.gone:
@@ -115,8 +114,8 @@ class Column:
                 self.hbm.free(self._cores({position}), self.hbm_bytes)
 
     def _cores(self, positions: set[int]) -> Cores:
-        assert self.hbm is not None  # noqa: S101
-        return np.arange(len(self.hbm))[self.where][sorted(positions)]
+        assert self.hbm is not None and self.where is not None  # noqa: S101, PT018
+        return self.hbm.cores([self.where.ids[position] for position in sorted(positions)])
 
 
 Part = tuple[Column, int]
@@ -159,18 +158,18 @@ class BufferTable:
     def assemble(self, numbers: Sequence[int], number: int) -> None:
         """Make buffers that are columns of their own one column, on the cores that they lie on. Raises TpuError."""
         parts = [self[number] for number in numbers]
-        if any(column.count != 1 or column.hbm is None for column, _ in parts):
+        wheres = [column.where for column, _ in parts if column.count == 1 and column.where is not None]
+        if len(wheres) != len(parts):
             raise InvalidArgument("only buffers that are alone in their columns can become one")
         value = gather(parts)
         first = parts[0][0]
         assert first.hbm is not None  # noqa: S101
-        cores = [int(np.arange(len(first.hbm))[column.where][0]) for column, _ in parts]
         column = Column(
             first.kind,
             Storage(value, base=first.storage),
             len(parts),
             hbm=first.hbm,
-            where=first.hbm.cores(cores),
+            where=first.hbm.cores([where.ids[0] for where in wheres]),
             hbm_bytes=first.hbm_bytes,
         )
         for each in numbers:

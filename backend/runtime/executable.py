@@ -60,7 +60,7 @@ class Executable:
         if share is not None:
             self.label = label_of(program)
             self._divide(program.device_ids, share, hbm, ready.signature)
-        self.result_purpose = f"a result of {program.name}"
+        self.result_bytes = [size for _, size in self.results if size is not None]
         self.launch_purpose = f"the results and temporaries of {program.name}"
         self._donated = frozenset(program.donated)
         self._alias_bytes = program.memory.alias_bytes

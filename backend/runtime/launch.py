@@ -55,8 +55,14 @@ class Launcher:
         for each in calls:
             for index in _donated(each):
                 each.buffers.release_argument(each.operation.inputs[index])
-        with self._hbm.holding(cores, donated_bytes + needed_bytes):
+        held_bytes, result_bytes = donated_bytes + needed_bytes, executable.result_bytes
+        self._hbm.hold(cores, held_bytes)
+        try:
             launch = self._launch(job, calls, values)
+        except BaseException:
+            self._hbm.free(cores, held_bytes)
+            raise
+        self._hbm.settle(cores, held_bytes, result_bytes)
         storages = [Storage(value, self._machine.recycle) for value in launch.results]
         for each in calls:
             self._add_results(each, storages)
@@ -88,12 +94,11 @@ class Launcher:
 
     def _add_results(self, call: Call, storages: Sequence[Storage]) -> None:
         executable, hbm, cores = call.executable, self._hbm, call.cores
-        count, places, purpose = executable.num_own_cores, executable.places, executable.result_purpose
+        count, places = executable.num_own_cores, executable.places
         results = zip(storages, executable.results, strict=True)
         for number, (storage, (kind, size)) in enumerate(results, call.operation.outputs):
             column = Column(kind, storage, count, places=places)
             if size is not None:
-                hbm.allocate(cores, size, purpose)
                 column.hbm, column.where, column.hbm_bytes = hbm, cores, size
             call.buffers.add(number, column)
 
