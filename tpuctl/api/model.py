@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 
+@dataclass(frozen=True)
+class Only:
+    """Marks a field that only some versions of the Cloud TPU API have."""
+
+    versions: frozenset[str]
+
+
+def only(*versions: str) -> Only:
+    return Only(frozenset(versions))
+
+
 class Model(BaseModel):
-    """camelCase out; camelCase or snake_case in; unknown fields ignored."""
+    """camelCase out; camelCase or snake_case in; unknown fields ignored.
+
+    ``wire_name`` is the name that Cloud TPU has for the message, where it is not that of the class.
+    """
+
+    wire_name: ClassVar[str] = ""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -45,6 +62,17 @@ class WireEnum(StrEnum):
     @classmethod
     def _missing_(cls, value: object) -> Self | None:
         return next((member for member in cls if value in (member.number, str(member.number))), None)
+
+
+def _as_text(value: object) -> object:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Int64 = Annotated[str, BeforeValidator(_as_text), Field(pattern=r"^-?[0-9]{1,19}$")]
+"""A 64-bit integer: decimal text on the wire, a number accepted as well."""
+
+Duration = Annotated[str, Field(pattern=r"^[0-9]{1,12}(\.[0-9]{1,9})?s$")]
+"""A length of time such as ``3600s`` or ``0.5s``."""
 
 
 def _as_list(value: object) -> object:

@@ -1,12 +1,15 @@
-"""Nodes: the slices of Cloud TPU's v2 API."""
+"""Nodes: slices, with the fields of all versions of the Cloud TPU API but the first (legacy.py)."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from tpuctl.api.model import ListOf, Model, WireEnum
+from tpuctl.api.model import Int64, ListOf, Model, WireEnum, only
+
+ALPHA = only("v2alpha1")
 
 
 class NodeState(WireEnum):
@@ -60,6 +63,42 @@ class DiskMode(WireEnum):
     READ_ONLY = "READ_ONLY", 2
 
 
+class ProvisioningModel(WireEnum):
+    PROVISIONING_MODEL_UNSPECIFIED = "PROVISIONING_MODEL_UNSPECIFIED", 0
+    STANDARD = "STANDARD", 1
+    SPOT = "SPOT", 2
+    RESERVATION_BOUND = "RESERVATION_BOUND", 3
+    FLEX_START = "FLEX_START", 4
+
+
+class SymptomType(WireEnum):
+    SYMPTOM_TYPE_UNSPECIFIED = "SYMPTOM_TYPE_UNSPECIFIED", 0
+    LOW_MEMORY = "LOW_MEMORY", 1
+    OUT_OF_MEMORY = "OUT_OF_MEMORY", 2
+    EXECUTE_TIMED_OUT = "EXECUTE_TIMED_OUT", 3
+    MESH_BUILD_FAIL = "MESH_BUILD_FAIL", 4
+    HBM_OUT_OF_MEMORY = "HBM_OUT_OF_MEMORY", 5
+    PROJECT_ABUSE = "PROJECT_ABUSE", 6
+
+
+class MaintenanceType(WireEnum):
+    UNKNOWN_TYPE = "UNKNOWN_TYPE", 0
+    SCHEDULED = "SCHEDULED", 1
+    UNSCHEDULED = "UNSCHEDULED", 2
+
+
+class MaintenanceStatus(WireEnum):
+    UNKNOWN = "UNKNOWN", 0
+    PENDING = "PENDING", 1
+    ONGOING = "ONGOING", 2
+
+
+class ProtectionTier(WireEnum):
+    PROTECTION_TIER_UNSPECIFIED = "PROTECTION_TIER_UNSPECIFIED", 0
+    STANDARD = "STANDARD", 1
+    CAPACITY_OPTIMIZED = "CAPACITY_OPTIMIZED", 2
+
+
 class AcceleratorConfig(Model):
     type: GenerationType
     topology: str
@@ -70,8 +109,8 @@ class AccessConfig(Model):
 
 
 class NetworkEndpoint(Model):
-    ip_address: str
-    port: int
+    ip_address: str = ""
+    port: int = 0
     access_config: AccessConfig | None = None
 
 
@@ -92,11 +131,15 @@ class SchedulingConfig(Model):
     preemptible: bool | None = None
     reserved: bool | None = None
     spot: bool | None = None
+    provisioning_model: Annotated[ProvisioningModel | None, ALPHA] = None
+    reservation_name: Annotated[str | None, ALPHA] = None
+    termination_timestamp: Annotated[datetime | None, ALPHA] = None
 
 
 class AttachedDisk(Model):
     source_disk: str | None = None
     mode: DiskMode | None = None
+    worker_ids: Annotated[list[str] | None, ALPHA] = None
 
 
 class ShieldedInstanceConfig(Model):
@@ -109,6 +152,28 @@ class CustomerEncryptionKey(Model):
 
 class BootDiskConfig(Model):
     customer_encryption_key: CustomerEncryptionKey | None = None
+    disk_size_gb: Annotated[Int64 | None, ALPHA] = None
+    enable_confidential_compute: Annotated[bool | None, ALPHA] = None
+    provisioned_iops: Annotated[Int64 | None, ALPHA] = None
+    provisioned_throughput: Annotated[Int64 | None, ALPHA] = None
+    source_image: Annotated[str | None, ALPHA] = None
+    storage_pool: Annotated[str | None, ALPHA] = None
+
+
+class Symptom(Model):
+    create_time: datetime | None = None
+    symptom_type: SymptomType | None = None
+    details: str | None = None
+    worker_id: str | None = None
+
+
+class UpcomingMaintenance(Model):
+    type: MaintenanceType | None = None
+    can_reschedule: bool | None = None
+    window_start_time: str | None = None
+    window_end_time: str | None = None
+    latest_window_start_time: str | None = None
+    maintenance_status: MaintenanceStatus | None = None
 
 
 class NodeSpec(Model):
@@ -129,13 +194,14 @@ class NodeSpec(Model):
     tags: list[str] | None = None
     shielded_instance_config: ShieldedInstanceConfig | None = None
     boot_disk_config: BootDiskConfig | None = None
+    autocheckpoint_enabled: Annotated[bool | None, ALPHA] = None
 
 
 class Node(NodeSpec):
     """A slice. ``id`` is an int64 written in decimal; ``network_endpoints`` has one entry a worker."""
 
     name: str = ""
-    id: str | None = None
+    id: Int64 | None = None
     state: NodeState = NodeState.STATE_UNSPECIFIED
     health: NodeHealth | None = None
     health_description: str | None = None
@@ -144,9 +210,14 @@ class Node(NodeSpec):
     api_version: ApiVersion | None = None
     multislice_node: bool | None = None
     queued_resource: str | None = None
+    symptoms: ListOf[Symptom] | None = None
+    upcoming_maintenance: UpcomingMaintenance | None = None
+    protection_tier: Annotated[ProtectionTier | None, only("v2")] = None
 
 
 class NodeList(Model):
+    wire_name: ClassVar[str] = "ListNodesResponse"
+
     nodes: list[Node] = Field(default_factory=list)
     next_page_token: str | None = None
     unreachable: list[str] | None = None

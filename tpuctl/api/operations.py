@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import ConfigDict, Field
 
-from tpuctl.api.model import Model
+from tpuctl.api.model import Duration, Model
 
 
 class Status(Model):
@@ -42,5 +42,16 @@ class Operation(Model):
 
 
 class OperationList(Model):
+    wire_name: ClassVar[str] = "ListOperationsResponse"
+
     operations: list[Operation] = Field(default_factory=list)
     next_page_token: str | None = None
+    unreachable: list[str] | None = None
+
+
+class WaitRequest(Model):
+    """``timeout`` is how long the caller would wait at most."""
+
+    wire_name: ClassVar[str] = "WaitOperationRequest"
+
+    timeout: Duration | None = None

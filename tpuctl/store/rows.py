@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tpuctl.api.jobs import JobState
-from tpuctl.api.names import job_name, node_name, operation_name
+from tpuctl.api.names import job_name, node_name, operation_name, queued_name
 from tpuctl.api.nodes import NodeState
+from tpuctl.api.queued import QueuedState
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,8 @@ class NodeRow:
     """A slice. ``operation`` is the one now under way on it; ``owner_job`` the uid of the job it was made for.
 
     ``topology`` is in chips ("4x4x8"); ``num_slices`` of them are joined over the data-centre network.
+    ``queued_resource`` is the full name of the queued resource it was made for. With a ``node_prefix`` each of its
+    slices is a node of its own to the Cloud TPU API, PREFIX-0 and on. ``api_version`` is the one that made it.
     ``failures`` counts the runtime's unexpected ends that came in quick succession, the last at ``failure_time``.
     """
 
@@ -32,6 +35,9 @@ class NodeRow:
     spec: dict[str, Any] = field(default_factory=dict)
     health_description: str | None = None
     owner_job: str | None = None
+    queued_resource: str | None = None
+    node_prefix: str | None = None
+    api_version: str = "V2"
     operation: str | None = None
     failures: int = 0
     failure_time: float | None = None
@@ -39,6 +45,40 @@ class NodeRow:
     @property
     def full_name(self) -> str:
         return node_name(self.project, self.zone, self.name)
+
+
+@dataclass(frozen=True)
+class QueuedRow:
+    """A queued resource. ``spec`` is what was asked for; times in it count from ``queue_time``, its last (re)start.
+
+    ``initiator`` is who caused the state, USER or SERVICE; ``error`` why it FAILED, as google.rpc.Status.
+    """
+
+    uid: str
+    project: str
+    zone: str
+    name: str
+    state: QueuedState
+    initiator: str
+    spec: dict[str, Any]
+    queue_time: float
+    create_time: float
+    api_version: str = "V2"
+    error: dict[str, Any] | None = None
+    operation: str | None = None
+
+    @property
+    def full_name(self) -> str:
+        return queued_name(self.project, self.zone, self.name)
+
+
+@dataclass(frozen=True)
+class RequestRow:
+    """A request that was answered with an operation: the same request again gets the same answer."""
+
+    request: str
+    operation: str
+    create_time: float
 
 
 @dataclass(frozen=True)
@@ -80,6 +120,8 @@ class JobRow:
     slice: str
     accelerator_type: str
     create_time: float
+    topology: str | None = None
+    num_slices: int = 1
     processes: int = 1
     hosts: int = 1
     workers: list[dict[str, Any]] = field(default_factory=list)

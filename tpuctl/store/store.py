@@ -15,17 +15,30 @@ from sqlalchemy import Connection, Row, Table, delete, insert, select, update
 
 from tpuctl.api.jobs import JobState
 from tpuctl.api.nodes import NodeState
+from tpuctl.api.queued import QueuedState
 from tpuctl.store import tables
 from tpuctl.store.engine import open_engine, translated
-from tpuctl.store.rows import Event, JobRow, NodeRow, OperationRow
+from tpuctl.store.rows import Event, JobRow, NodeRow, OperationRow, QueuedRow, RequestRow
 
 log = logging.getLogger("tpuctl.events")
-Resource = NodeRow | OperationRow | JobRow
-AnyRow = TypeVar("AnyRow", NodeRow, OperationRow, JobRow)
+Resource = NodeRow | OperationRow | QueuedRow | RequestRow | JobRow
+AnyRow = TypeVar("AnyRow", NodeRow, OperationRow, QueuedRow, RequestRow, JobRow)
 
-_TABLES: dict[type[Any], Table] = {NodeRow: tables.nodes, OperationRow: tables.operations, JobRow: tables.jobs}
-_KEYS: dict[type[Any], str] = {NodeRow: "uid", OperationRow: "name", JobRow: "uid"}
-_STATES: dict[type[Any], Any] = {NodeRow: NodeState, JobRow: JobState}
+_TABLES: dict[type[Any], Table] = {
+    NodeRow: tables.nodes,
+    OperationRow: tables.operations,
+    QueuedRow: tables.queued_resources,
+    RequestRow: tables.requests,
+    JobRow: tables.jobs,
+}
+_KEYS: dict[type[Any], str] = {
+    NodeRow: "uid",
+    OperationRow: "name",
+    QueuedRow: "uid",
+    RequestRow: "request",
+    JobRow: "uid",
+}
+_STATES: dict[type[Any], Any] = {NodeRow: NodeState, QueuedRow: QueuedState, JobRow: JobState}
 
 
 class Reader:
@@ -49,6 +62,15 @@ class Reader:
 
     def operation(self, name: str) -> OperationRow | None:
         return next(iter(self.operations(name=name)), None)
+
+    def queued_resources(self, **where: object) -> list[QueuedRow]:
+        return self._select(QueuedRow, where)
+
+    def queued_resource(self, **where: object) -> QueuedRow | None:
+        return next(iter(self.queued_resources(**where)), None)
+
+    def request(self, request: str) -> RequestRow | None:
+        return next(iter(self._select(RequestRow, {"request": request})), None)
 
     def job(self, **where: object) -> JobRow | None:
         return next(iter(self.jobs(**where)), None)
@@ -97,8 +119,9 @@ class Transaction(Reader):
         self._connection.execute(insert(tables.events).values(**values))
 
     def forget(self, before: float) -> None:
-        """Drop finished operations and events older than ``before``."""
-        operations, events = tables.operations, tables.events
+        """Drop finished operations, remembered requests and events older than ``before``."""
+        operations, events, requests = tables.operations, tables.events, tables.requests
+        self._connection.execute(delete(requests).where(requests.c.create_time < before))
         self._connection.execute(delete(operations).where(operations.c.done, operations.c.end_time < before))
         self._connection.execute(delete(events).where(events.c.time < before))
 

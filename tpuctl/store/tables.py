@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import JSON, Boolean, Column, Float, Integer, MetaData, String, Table, UniqueConstraint
 
-VERSION = 2
+VERSION = 3
 """Of the schema; kept in the file as SQLite's user_version."""
 
 metadata = MetaData()
@@ -27,6 +27,9 @@ nodes = Table(
     Column("num_slices", Integer, nullable=False, server_default="1"),
     Column("spec", JSON, nullable=False),
     Column("owner_job", String),
+    Column("queued_resource", String),
+    Column("node_prefix", String),
+    Column("api_version", String, nullable=False, server_default="V2"),
     Column("operation", String),
     Column("failures", Integer, nullable=False),
     Column("failure_time", Float),
@@ -51,6 +54,32 @@ operations = Table(
     Column("end_time", Float),
 )
 
+queued_resources = Table(
+    "queued_resources",
+    metadata,
+    Column("uid", String, primary_key=True),
+    Column("project", String, nullable=False),
+    Column("zone", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("initiator", String, nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("api_version", String, nullable=False),
+    Column("error", JSON(none_as_null=True)),
+    Column("operation", String),
+    Column("queue_time", Float, nullable=False),
+    Column("create_time", Float, nullable=False),
+    UniqueConstraint("project", "zone", "name"),
+)
+
+requests = Table(
+    "requests",
+    metadata,
+    Column("request", String, primary_key=True),
+    Column("operation", String, nullable=False),
+    Column("create_time", Float, nullable=False),
+)
+
 jobs = Table(
     "jobs",
     metadata,
@@ -63,6 +92,8 @@ jobs = Table(
     Column("working_directory", String, nullable=False),
     Column("slice", String, nullable=False),
     Column("accelerator_type", String, nullable=False),
+    Column("topology", String),
+    Column("num_slices", Integer, nullable=False, server_default="1"),
     Column("processes", Integer, nullable=False, server_default="1"),
     Column("hosts", Integer, nullable=False, server_default="1"),
     Column("workers", JSON, nullable=False, server_default="[]"),
@@ -104,6 +135,13 @@ ADDED: dict[int, tuple[Column[Any], ...]] = {
         jobs.c.hosts,
         jobs.c.workers,
         jobs.c.failed_worker,
+    ),
+    3: (
+        nodes.c.queued_resource,
+        nodes.c.node_prefix,
+        nodes.c.api_version,
+        jobs.c.topology,
+        jobs.c.num_slices,
     ),
 }
 """Which columns each version of the schema has added to those before it."""
