@@ -83,9 +83,9 @@ class UnknownAcceleratorType(ValueError):
     """No accelerator type has this name; the message gives the nearest, and those of its generation."""
 
     def __init__(self, name: str) -> None:
-        nearest = difflib.get_close_matches(name, [*ACCELERATOR_TYPES, *_ALIASES], n=1, cutoff=0.5)
-        hint = f" Did you mean {nearest[0]}?" if nearest else ""
-        prefix = (nearest[0] if nearest else name).partition("-")[0]
+        nearest = _nearest(name)
+        hint = f" Did you mean {nearest}?" if nearest else ""
+        prefix = _ALIASES.get(nearest or name, nearest or name).partition("-")[0]
         family = [row for row in ACCELERATOR_TYPES if row.startswith(f"{prefix}-")][:_MOST_NAMED]
         valid = f"{', '.join(family)}" if family else f"those of {', '.join(_PREFIXES)}"
         super().__init__(f'"{name}" is not an accelerator type.{hint} Valid types: {valid}; see tpuctl list types.')
@@ -126,6 +126,16 @@ _ALIASES = {
     if row.generation.name == "v5e"
 }
 _PREFIXES = {row.name_prefix: row for row in GENERATIONS.values()}
+
+
+def _nearest(name: str) -> str | None:
+    """The type most like a name that is none: of the generation that it names the nearest in size, else by spelling."""
+    prefix, _, size = name.partition("-")
+    same = [row for row in (*ACCELERATOR_TYPES, *_ALIASES) if row.startswith(f"{prefix}-")]
+    if same and size.isdecimal():
+        return min(same, key=lambda row: abs(math.log(int(row.partition("-")[2])) - math.log(max(1, int(size)))))
+    close = difflib.get_close_matches(name, same or [*ACCELERATOR_TYPES, *_ALIASES], n=1, cutoff=0.5)
+    return close[0] if close else None
 
 
 def accelerator_type(name: str, topology: str | None = None) -> AcceleratorType:

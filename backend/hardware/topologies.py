@@ -127,7 +127,7 @@ def shapes(generation: Generation) -> frozenset[Shape]:
 
 def nearest(generation: Generation, topology: str, count: int = 3) -> list[str]:
     """The valid topologies most like one that is not: the same chips sorted if that is one, else by size and shape."""
-    wanted = [int(size) for size in re.findall(r"\d{1,5}", topology)] or [1]
+    wanted = [max(1, int(size)) for size in re.findall(r"\d{1,5}", topology)] or [1]
     valid = shapes(generation)
     ordered = _ordered(wanted, len(generation.pod_shape))
     for same in (shape for shape in valid if sorted(shape) == ordered):
@@ -143,7 +143,7 @@ def nearest(generation: Generation, topology: str, count: int = 3) -> list[str]:
 
 
 def _ordered(sizes: list[int], rank: int) -> list[int]:
-    sizes = sorted(max(1, size) for size in sizes if size != 1)[-rank:]
+    sizes = sorted(size for size in sizes if size != 1)[-rank:]
     return [1] * (rank - len(sizes)) + sizes
 
 

@@ -86,6 +86,7 @@ def test_a_slice_can_be_asked_for_by_its_shape(generation: str, topology: str, n
         ("v5e", "8x4", "use 4x8$"),
         ("v5e", "32x32", "use 16x16 or"),
         ("v6e", "2x2x1", "use 2x2$"),
+        ("v4", "0x1x1", "use 2x2x1 or"),
     ],
 )
 def test_an_invalid_topology_names_the_nearest_valid_ones(generation: str, topology: str, instead: str) -> None:
@@ -102,7 +103,11 @@ def test_a_topology_of_another_size_than_the_name_says_is_refused() -> None:
     ("name", "message"),
     [
         ("v3_8", r"Did you mean v3-8\? Valid types: v3-8, v3-32"),
-        ("v5e-7", r"Did you mean v5e-\d+\?"),
+        ("v5e-7", r"Did you mean v5e-8\? Valid types: v5litepod-1, v5litepod-4"),
+        ("v3-16", r"Did you mean v3-(8|32)\?"),
+        ("v3-4096", r"Did you mean v3-2048\?"),
+        ("v4-0", r"Did you mean v4-8\?"),
+        ("v4", r"Did you mean v4-8\?"),
         ("gpu", "Valid types: those of v2, v3, v4, v5litepod, v5p, v6e, tpu7x; see tpuctl list types"),
     ],
 )
