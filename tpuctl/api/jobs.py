@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from tpuctl.api.model import Model
+from tpuctl.api.nodes import AcceleratorConfig
 from tpuctl.api.operations import Status
 
 
@@ -25,9 +26,10 @@ class JobState(StrEnum):
 
 
 class JobRequest(Model):
-    """What to run and where: on an existing ``slice``, or on a new one of ``accelerator_type`` named after the job.
+    """What to run and where: on an existing ``slice``, or on a new one named after the job.
 
-    ``num_slices`` of them are joined over the data-centre network.
+    The new one is of ``accelerator_type`` or ``accelerator_config``, as a node is; ``num_slices`` of them are joined
+    over the data-centre network.
     ``processes`` share the hosts equally; by default there is one a host, or one in all where the hosts are many.
     ``workers`` are the processes that run the command, by default all. ``environment`` is the whole environment of the
     command; ``working_directory`` is absolute.
@@ -37,6 +39,7 @@ class JobRequest(Model):
     zone: str | None = None
     slice: str | None = None
     accelerator_type: str | None = None
+    accelerator_config: AcceleratorConfig | None = None
     num_slices: int = 1
     keep_slice: bool = False
     processes: int | None = None
@@ -72,7 +75,8 @@ class JobWorker(Model):
 class Job(Model):
     """``exit_code`` is 128+signal for a command ended by a signal, as a shell shows it.
 
-    It is that of ``failed_worker``, the first that failed. ``processes`` share the slice's ``hosts``; ``workers`` are
+    It is that of ``failed_worker``, the first that failed. The slice is ``num_slices`` of its type and ``topology``,
+    joined over the data-centre network. ``processes`` share the slice's ``hosts``; ``workers`` are
     those that run the command. ``trouble`` is what the slice says of the job's launches.
 
     ``metrics`` holds the last value of each metric, ``metrics_tail`` the last rows, oldest first.
@@ -88,6 +92,8 @@ class Job(Model):
     working_directory: str
     slice: str
     accelerator_type: str
+    topology: str | None = None
+    num_slices: int = 1
     processes: int = 1
     hosts: int = 1
     workers: list[JobWorker] = Field(default_factory=list)

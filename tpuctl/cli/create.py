@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tpuctl.api.names import shape_text
 from tpuctl.cli import complete, exit_codes, zones
 from tpuctl.cli.options import Output, Wait, Zone, valid_slice
 from tpuctl.cli.output import Format
@@ -151,7 +152,7 @@ def _create(name: str, kind: AcceleratorType, zone: str | None, wait: bool, outp
         spec = spec_of(kind)
         operation = client.create_node(name, spec, zone, num_slices=slices)
         shape = kind.name if spec.accelerator_type else f"{kind.name}, {kind.topology}"
-        what = f"{slices} x {shape}" if slices > 1 else shape
+        what = shape_text(shape, slices)
         if wait:
             with step(f"Creating slice {name} ({what})", f"Slice {name} ({what}) is READY"):
                 client.wait(operation)

@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tpuctl.api.names import shape_text
 from tpuctl.cli import training
 from tpuctl.cli.bars import bar, share
 from tpuctl.cli.chip_picture import slice_picture
@@ -52,10 +53,10 @@ def slice_view(found: dict[str, Any], wide: bool = False) -> RenderableType:
 
 def _shape(found: dict[str, Any]) -> str:
     """``2 x v3-32  4x4  32 chips, 64 cores, 8 hosts``: the counts are of all slices together."""
-    slices, hosts = found.get("numSlices", 1), found.get("hosts", 1)
-    several = f"{slices} x " if slices > 1 else ""
+    hosts = found.get("hosts", 1)
+    several = shape_text(found["type"], found.get("numSlices", 1))
     counts = f"{found['chips']} chips, {found['cores']} cores" + (f", {hosts} hosts" if hosts > 1 else "")
-    return "  ".join(filter(None, (several + found["type"], found.get("topology"), counts)))
+    return "  ".join(filter(None, (several, found.get("topology"), counts)))
 
 
 def _hosts(workers: Sequence[Mapping[str, Any]], wide: bool) -> str:
@@ -105,7 +106,7 @@ def job_view(job: dict[str, Any], wide: bool = False) -> RenderableType:
         "Name": Text(job["name"], style="bold"),
         "State": Text(state, style=STATE_COLOURS.get(state, "")),
         "Exit code": str(job.get("exitCode", UNKNOWN)),
-        "Slice": f"{job['slice']}  {job['acceleratorType']}",
+        "Slice": "  ".join(filter(None, (job["slice"], _kind(job), job.get("topology")))),
         "Command": shlex.join(job["command"]),
         "Host time": seconds_text(job.get("hostSeconds")),
         "Device time": Text.assemble(seconds_text(job.get("deviceSeconds")), SIMULATED),
@@ -141,6 +142,10 @@ def job_view(job: dict[str, Any], wide: bool = False) -> RenderableType:
         *([""] if plot else []),
         *(Text(line, style="cyan") for line in plot),
     )
+
+
+def _kind(job: Mapping[str, Any]) -> str:
+    return shape_text(job["acceleratorType"], job.get("numSlices", 1))
 
 
 def _fields(fields: dict[str, RenderableType]) -> Table:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import typer
 
+from tpuctl.api.names import shape_text
 from tpuctl.cli import complete
 from tpuctl.cli.options import Output, Watch
 from tpuctl.cli.output import Column, Format, Resource, short_name, show_list
@@ -39,6 +40,17 @@ def topology(node: Resource) -> str:
     return known.topology if known else UNKNOWN
 
 
+def node_type(node: Resource) -> str:
+    """``v3-8``; ``2 x v3-8`` of slices that are joined, which have an endpoint a host."""
+    name = str(node.get("acceleratorType", UNKNOWN))
+    if not node.get("multisliceNode"):
+        return name
+    from backend.hardware import accelerator_type
+
+    hosts = accelerator_type(name, topology(node)).num_hosts
+    return shape_text(name, len(node.get("networkEndpoints") or ()) // hosts)
+
+
 def field(name: str) -> Callable[[Resource], str]:
     return lambda resource: str(resource.get(name, UNKNOWN))
 
@@ -46,7 +58,7 @@ def field(name: str) -> Callable[[Resource], str]:
 SLICE_COLUMNS = (
     Column("NAME", short_name),
     Column("ZONE", zone),
-    Column("TYPE", field("acceleratorType")),
+    Column("TYPE", node_type),
     Column("TOPOLOGY", topology, wide=True),
     Column("STATE", field("state")),
     Column("HEALTH", field("health")),
@@ -61,7 +73,7 @@ JOB_COLUMNS = (
     Column("STATE", field("state")),
     Column("EXIT", field("exitCode")),
     Column("SLICE", field("slice")),
-    Column("TYPE", field("acceleratorType")),
+    Column("TYPE", lambda job: shape_text(job["acceleratorType"], job.get("numSlices", 1))),
     Column("AGE", lambda job: age_text(job.get("createTime"))),
     Column("HOST TIME", lambda job: seconds_text(job.get("hostSeconds"))),
     Column("DEVICE TIME (SIMULATED)", lambda job: seconds_text(job.get("deviceSeconds")), wide=True),

@@ -17,6 +17,7 @@ from tpuctl.cli.output import Format
 from tpuctl.zoo.catalogue import MODELS
 
 if TYPE_CHECKING:
+    from backend.hardware import AcceleratorType
     from tpuctl.api.jobs import Job
     from tpuctl.client import Client
 
@@ -42,6 +43,19 @@ Slice = Annotated[
 Type = Annotated[
     str | None,
     typer.Option("--type", "-t", metavar="TYPE", help="Make a slice of this type.", autocompletion=complete.types),
+]
+Generation = Annotated[
+    str | None,
+    typer.Option(
+        "--generation",
+        "-g",
+        metavar="GENERATION",
+        help="Make a slice of this generation, with --topology.",
+        autocompletion=complete.generations,
+    ),
+]
+Topology = Annotated[
+    str | None, typer.Option("--topology", metavar="AxBxC", help="Its chips along each axis, such as 4x4x8.")
 ]
 Name = Annotated[
     str | None,
@@ -73,6 +87,8 @@ def run_job(
     words: Words,
     slice: Slice = None,
     type: Type = None,
+    generation: Generation = None,
+    topology: Topology = None,
     slices: Slices = 1,
     processes: Processes = None,
     worker: Worker = None,
@@ -88,32 +104,37 @@ def run_job(
     Without --slice, a slice is made for the job and deleted after it. What follows a file or -- COMMAND goes to the
     job: put tpuctl's own options before it. A model's options may stand anywhere.
     """
+    from tpuctl.cli.create import spec_of
     from tpuctl.cli.launch import launch
     from tpuctl.cli.plane import connect
     from tpuctl.cli.problems import Problem
     from tpuctl.cli.worker_output import chosen
 
-    if slice is not None and (type is not None or keep or slices > 1):
-        what = "--type, --slices and --keep are for one made for the job"
+    shaped = any(option is not None for option in (type, generation, topology))
+    if slice is not None and (shaped or keep or slices > 1):
+        what = "--type, --generation, --topology, --slices and --keep are for one made for the job"
         raise Problem(f"--slice names a slice that is there; {what}", "", exit_codes.USAGE)
-    if scale is not None and (slice is not None or type is not None or slices > 1 or processes or worker or keep):
+    if scale is not None and (slice is not None or shaped or slices > 1 or processes or worker or keep):
         what = "it runs on the slices it makes, each driven by one process"
         raise Problem(f"--scale goes with no other of tpuctl's options but --name and --zone: {what}", "", 2)
     workers = chosen(worker)
     found = launch(words, after_dashes=context.meta[AFTER_DASHES])
     from tpuctl.api.jobs import JobRequest
+    from tpuctl.api.nodes import Node
 
     if scale is not None:
         from tpuctl.cli.scale import kinds, with_measured
 
         wanted = kinds(scale)
         found = with_measured(found, MODELS[words[0]].measured) if words[0] in MODELS else found
-    made = None if slice else type or found.accelerator_type
+    kind = None if slice or scale else _kind(found.accelerator_type, type, generation, topology)
+    spec = Node() if kind is None else spec_of(kind)
     request = JobRequest(
         name=name or (found.stem if scale is not None else f"{found.stem}-{_suffix()}"),
-        zone=zones.of_slice(slice, zone) if slice else zone,
+        zone=zones.of_kind(kind, zone) if kind else zones.of_slice(slice, zone) if slice else zone,
         slice=slice,
-        accelerator_type=made,
+        accelerator_type=spec.accelerator_type,
+        accelerator_config=spec.accelerator_config,
         num_slices=slices,
         keep_slice=keep,
         processes=processes,
@@ -127,13 +148,21 @@ def run_job(
             from tpuctl.cli.scale import run_on_each
 
             raise typer.Exit(run_on_each(client, request, wanted, output))
-        if request.accelerator_type:
-            request = request.model_copy(update={"zone": zones.of_type(request.accelerator_type, zone)})
         job = client.create_job(request)
         _say_who_drives(job)
         if wait:
             raise typer.Exit(_follow(client, job, output))
         _detached(job, output)
+
+
+def _kind(default: str, type: str | None, generation: str | None, topology: str | None) -> AcceleratorType:
+    """The slice to make; what is not said is as in ``default``, a type. Raises Problem."""
+    from backend.hardware import accelerator_type
+    from tpuctl.cli.create import chosen
+
+    if type is None and topology is not None:
+        generation = generation or accelerator_type(default).generation.name
+    return chosen(type or (None if generation else default), generation, topology)
 
 
 def _follow(client: Client, job: Job, output: Format) -> int:

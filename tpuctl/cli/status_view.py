@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tpuctl.api.names import shape_text
 from tpuctl.cli import training
 from tpuctl.cli.bars import bar, share
 from tpuctl.cli.output import STATE_COLOURS
@@ -85,8 +86,7 @@ def _slice_state(found: Resource) -> Text:
 
 
 def _type(found: Resource) -> str:
-    slices = found.get("numSlices", 1)
-    return f"{slices} x {found['type']}" if slices > 1 else str(found["type"])
+    return shape_text(found["type"], found.get("numSlices", 1))
 
 
 def _hbm_bar(found: Resource) -> Text:

@@ -35,14 +35,3 @@ def of_kind(kind: AcceleratorType, zone: str | None) -> str | None:
         return zone
     terminal.say(f"In zone {offering[0]}: {default_zone()} has no {kind.name}")
     return offering[0]
-
-
-def of_type(accelerator_type: str, zone: str | None) -> str | None:
-    """The same for a type's name; what is no type is for the control plane to refuse."""
-    from backend.hardware import UnknownAcceleratorType
-    from backend.hardware import accelerator_type as kind_of
-
-    try:
-        return of_kind(kind_of(accelerator_type), zone)
-    except UnknownAcceleratorType:
-        return zone

@@ -41,7 +41,7 @@ def create(change: Transaction, home: Home, executor: LocalExecutor, project: st
         node = nodes.find(change, project, zone, request.slice)
         _check_usable(change, node, home, executor)
     else:
-        spec = NodeSpec(accelerator_type=request.accelerator_type)
+        spec = NodeSpec(accelerator_type=request.accelerator_type, accelerator_config=request.accelerator_config)
         node = nodes.create(change, project, zone, name, spec, num_slices=request.num_slices, owner=uid)
     hosted = hosted_slice(home, node)
     shared = shares(hosted, request.processes)
@@ -56,6 +56,8 @@ def create(change: Transaction, home: Home, executor: LocalExecutor, project: st
         working_directory=request.working_directory,
         slice=node.name,
         accelerator_type=node.accelerator_type,
+        topology=node.topology,
+        num_slices=node.num_slices,
         create_time=time.time(),
         processes=len(shared),
         hosts=hosted.num_hosts,
@@ -94,8 +96,10 @@ def invent_name(command: list[str]) -> str:
 
 
 def _check(request: JobRequest) -> None:
-    if (request.slice is None) == (request.accelerator_type is None):
-        raise InvalidArgument("give either slice, an existing one, or acceleratorType for a new one")
+    if (request.slice is None) == (request.accelerator_type is None and request.accelerator_config is None):
+        raise InvalidArgument(
+            "give either slice, an existing one, or acceleratorType or acceleratorConfig for a new one"
+        )
     if request.slice is not None and request.num_slices != 1:
         raise InvalidArgument("numSlices is for a new slice: an existing one has the slices it has")
     folder = Path(request.working_directory)

@@ -15,6 +15,7 @@ from backend.host import output
 from tpuctl.api.errors import NotFound
 from tpuctl.api.jobs import Job, JobChanged, JobState, LogRecord, MetricsLogged, Progress
 from tpuctl.api.model import Model
+from tpuctl.api.names import shape_text
 from tpuctl.control.job_files import metrics_file
 from tpuctl.control.metrics_file import MetricsFile
 from tpuctl.control.plane import ControlPlane
@@ -98,7 +99,7 @@ class JobView:
         message = ""
         if job.state is JobState.QUEUED:
             verb = "provisioning" if job.ephemeral_slice else "waiting for"
-            message = f"{verb} slice {job.slice} ({job.accelerator_type}) in {job.zone}"
+            message = f"{verb} slice {job.slice} ({shape_text(job.accelerator_type, job.num_slices)}) in {job.zone}"
         elif job.state is JobState.RUNNING:
             message = f"running on slice {job.slice}"
             if job.failed_worker is not None and len(job.workers) > 1:

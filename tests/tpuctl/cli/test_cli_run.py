@@ -63,6 +63,40 @@ def test_a_script_runs_with_this_python_and_environment_on_a_slice_of_its_own(tp
     assert "slice" not in body
 
 
+@pytest.mark.parametrize(
+    ("options", "wanted", "zone"),
+    [
+        (["--generation", "v4", "--topology", "4x4x16"], {"type": "V4", "topology": "4x4x16"}, "us-central2-b"),
+        (["-g", "v4", "--topology", "4x4x8"], "v4-256", "us-central2-b"),
+        (["--type", "v3-32", "--topology", "4x4"], "v3-32", "europe-west4-a"),
+        (["--topology", "4x4"], "v3-32", "europe-west4-a"),
+    ],
+)
+def test_a_slice_can_be_asked_for_by_its_shape(tpuctl, plane, job, script, options, wanted, zone):
+    tpuctl("run", "job", *options, script)
+    body = request_of(plane)
+    assert (body.get("acceleratorType") or body["acceleratorConfig"]) == wanted
+    assert body["zone"] == zone
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--generation", "v4"], "give --type, or --generation with --topology"),
+        (["--type", "v4-8", "--generation", "v4", "--topology", "2x2x1"], "give --type, or --generation"),
+        (["--generation", "v4", "--topology", "2x4x2"], "use 2x2x4"),
+        (["--topology", "3x3"], '"3x3" is not a topology of v3'),
+        (["--slice", "a", "--topology", "4x4"], "--slice names a slice that is there"),
+        (["--scale", "v3-8,v3-32", "--topology", "4x4"], "--scale goes with no other"),
+    ],
+)
+def test_a_shape_that_cannot_be_is_refused_before_anything_is_asked_for(tpuctl, plane, script, options, message):
+    result = tpuctl("run", "job", *options, script)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert plane.requests == []
+
+
 def test_what_follows_a_file_is_the_file_s(tpuctl, plane, job, script):
     own = ["--name", "foo", "-o", "out", "--type", "big", "--keep", "--", "-h"]
     tpuctl("run", "job", "--slice", "s3", "--name", "mine", script, *own)

@@ -140,6 +140,15 @@ def test_describe_slice_names_its_workers(tpuctl, plane):
     assert len(re.findall(r"(?m)^[·▁ ]{60,}$", shown)) == 32
 
 
+def test_joined_slices_are_told_as_so_many_of_a_type(tpuctl, plane, pair):
+    ends = [{"ipAddress": f"127.84.0.{host}", "port": 8470} for host in range(12)]
+    plane.add_node("demo", acceleratorType="v3-32", multisliceNode=True, networkEndpoints=ends)
+    assert " 3 x v3-32 " in tpuctl("list", "slices").stdout
+    plane.add_job("joined", numSlices=3, acceleratorType="v3-32", topology="4x4")
+    assert " 3 x v3-32 " in tpuctl("list", "jobs").stdout
+    assert re.search(r"Slice +joined  3 x v3-32  4x4", tpuctl("describe", "job", "joined").stdout)
+
+
 def test_attach_asks_for_the_environment_of_one_worker(tpuctl, plane):
     plane.add_node("demo")
     assert tpuctl("attach", "demo", "--worker", "1", "--processes", "2").exit_code == 0

@@ -54,6 +54,15 @@ Submit = Callable[..., Job]
 Ended = Callable[[Job], Job]
 
 
+def test_a_job_can_ask_for_a_slice_by_its_shape(plane: ControlPlane, submit: Submit, ended: Ended) -> None:
+    config = {"type": "V3", "topology": "2x2"}
+    job = submit("pass", accelerator_type=None, accelerator_config=config, num_slices=2, processes=1)
+    assert (job.accelerator_type, job.topology, job.num_slices) == ("v3-8", "2x2", 2)
+    assert ended(job).state is JobState.SUCCEEDED
+    with pytest.raises(InvalidArgument, match="either slice, an existing one, or acceleratorType or accel"):
+        submit("pass", slice="mine", accelerator_config=config)
+
+
 def test_a_job_makes_its_slice_runs_and_gives_it_back(
     plane: ControlPlane, submit: Submit, ended: Ended, wait_until: Wait
 ) -> None:
