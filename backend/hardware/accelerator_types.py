@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from backend.hardware.generations import GENERATIONS, Generation, generation
-from backend.hardware.topologies import PUBLISHED, TWISTED, InvalidTopology, check, parse, text
+from backend.hardware.topologies import PUBLISHED, UNTWISTED, InvalidTopology, check, may_twist, parse, text
 
 _MOST_NAMED = 12
 
 
 @dataclass(frozen=True)
 class AcceleratorType:
-    """A slice shape: ``topology`` in chips ("4x4x8", "4x4x8_twisted"), and the generation its chips are of."""
+    """A slice shape: ``topology`` in chips ("4x4x8", "4x4x8_untwisted"), and the generation its chips are of."""
 
     name: str
     generation: Generation
@@ -41,7 +41,7 @@ class AcceleratorType:
     @property
     def twisted(self) -> bool:
         """Whether the wrap links of the short axes land half a long axis further."""
-        return self.topology.endswith(TWISTED)
+        return may_twist(self.generation, self.shape) and not self.topology.endswith(UNTWISTED)
 
     @property
     def num_chips(self) -> int:
@@ -102,13 +102,13 @@ def _slice(chips_generation: Generation, topology: str) -> AcceleratorType:
     return _row(chips_generation, *check(chips_generation, topology))
 
 
-def _row(chips_generation: Generation, shape: tuple[int, ...], twisted: bool = False) -> AcceleratorType:
+def _row(chips_generation: Generation, shape: tuple[int, ...], twisted: bool = True) -> AcceleratorType:
     chips = math.prod(shape)
     counted = chips * (chips_generation.cores_per_chip if chips_generation.names_count == "cores" else 1)
     return AcceleratorType(
         f"{chips_generation.name_prefix}-{counted}",
         chips_generation,
-        text(shape) + (TWISTED if twisted else ""),
+        text(shape) + ("" if twisted or not may_twist(chips_generation, shape) else UNTWISTED),
         _chips_per_host(chips_generation, chips),
     )
 
@@ -116,7 +116,7 @@ def _row(chips_generation: Generation, shape: tuple[int, ...], twisted: bool = F
 ACCELERATOR_TYPES: dict[str, AcceleratorType] = {
     row.name: row
     for name, topologies in PUBLISHED.items()
-    for row in (_row(GENERATIONS[name], *parse(topology)) for topology in topologies)
+    for row in (_row(GENERATIONS[name], parse(topology)[0]) for topology in topologies)
 }
 """The published types with the topology that each has by default, generation by generation, smallest first."""
 

@@ -6,6 +6,8 @@ Sources
     [v5e]      docs.cloud.google.com/tpu/docs/v5e, [v6e] the same shapes
     [xpk]      AI-Hypercomputer/xpk, src/xpk/core/system_characteristics.py@367c8382: v4, v5p, tpu7x
     [v5p]      docs.cloud.google.com/tpu/docs/v5p: which shapes support a twist (k x k x 2k and k x 2k x 2k)
+    [recipe]   gclouduniverse/reproducibility, Training/TPU-v5p/Mixtral-8x7B-PyTorch: "4x4x8_untwisted" is asked for,
+               as the default is twisted; of v4 nothing is published that says otherwise
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ Shape = tuple[int, ...]
 TWISTED = "_twisted"
 UNTWISTED = "_untwisted"
 TWISTING = frozenset({"v4", "v5p"})
-"""Generations whose slices may be twisted tori: [v4], [v5p]."""
+"""Generations whose slices may be twisted tori, [v4], [v5p], and are by default where they may: [recipe]."""
 
 _V5E = "1x1 2x2 2x4 4x4 4x8 8x8 8x16 16x16"
 _CUBES = """
@@ -72,14 +74,18 @@ class InvalidTopology(ValueError):
         self.generation, self.topology = generation, topology
 
 
-def parse(topology: str) -> tuple[Shape, bool]:
-    """The shape in chips and whether it is twisted: "4x4x8_twisted" -> (4, 4, 8), True. Raises ValueError."""
-    written, twisted = topology.removesuffix(UNTWISTED), False
-    if written.endswith(TWISTED):
-        written, twisted = written.removesuffix(TWISTED), True
+def parse(topology: str) -> tuple[Shape, bool | None]:
+    """The shape in chips and whether it is to be twisted, None if that is not said. Raises ValueError.
+
+    "4x4x8_twisted" is (4, 4, 8), True.
+    """
+    written, twist = topology, None
+    for suffix, twists in ((TWISTED, True), (UNTWISTED, False)):
+        if topology.endswith(suffix):
+            written, twist = topology.removesuffix(suffix), twists
     if not re.fullmatch(r"[1-9][0-9]{0,4}(x[1-9][0-9]{0,4}){1,2}", written):
         raise ValueError(f'"{topology}" is not a topology; write chips along each axis, such as 4x4 or 4x4x8')
-    return tuple(int(size) for size in written.split("x")), twisted
+    return tuple(int(size) for size in written.split("x")), twist
 
 
 def text(shape: Shape) -> str:
@@ -89,16 +95,17 @@ def text(shape: Shape) -> str:
 def check(generation: Generation, topology: str) -> tuple[Shape, bool]:
     """Shape and twist of a topology that the generation has. Raises InvalidTopology."""
     try:
-        shape, twisted = parse(topology)
+        shape, twist = parse(topology)
     except ValueError as error:
         raise InvalidTopology(generation, topology, str(error).split("; ")[-1]) from None
     if shape not in shapes(generation):
         raise InvalidTopology(generation, topology)
-    if twisted and not may_twist(generation, shape):
+    twistable = may_twist(generation, shape)
+    if twist and not twistable:
         raise InvalidTopology(
             generation, topology, "only k x k x 2k and k x 2k x 2k of v4 and v5p, k a multiple of 4, may be twisted"
         )
-    return shape, twisted
+    return shape, twistable if twist is None else twist
 
 
 def may_twist(generation: Generation, shape: Shape) -> bool:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from backend.hardware import ACCELERATOR_TYPES, AcceleratorType
-from backend.hardware.topologies import may_twist, shapes, text
+from backend.hardware.topologies import UNTWISTED, may_twist, shapes, text
 from backend.hardware.torus import link_count
 from tpuctl.cli.torus_picture import torus_picture
 from tpuctl.cli.types import AXES
@@ -53,10 +53,10 @@ def bisection(kind: AcceleratorType) -> float:
 
 
 def other_shapes(kind: AcceleratorType) -> list[str]:
-    """Other topologies of as many chips, twisted ones too."""
+    """Other topologies of as many chips, untwisted ones too."""
     same = sorted(shape for shape in shapes(kind.generation) if math.prod(shape) == kind.num_chips)
     found = [
-        text(shape) + twist for shape in same for twist in ("", "_twisted")[: 1 + may_twist(kind.generation, shape)]
+        text(shape) + twist for shape in same for twist in ("", UNTWISTED)[: 1 + may_twist(kind.generation, shape)]
     ]
     found.remove(kind.topology)
     known = ACCELERATOR_TYPES.get(kind.name)

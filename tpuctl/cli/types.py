@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from backend.hardware import ACCELERATOR_TYPES, AcceleratorType, accelerator_type, generation
-from backend.hardware.topologies import COMMON, may_twist
+from backend.hardware.topologies import COMMON
 from backend.hardware.torus import link_count
 from tpuctl.cli import exit_codes
 from tpuctl.cli.output import Column, Format, Resource, show_list
@@ -27,13 +27,12 @@ COLUMNS = (
     Column("CORES", field("cores")),
     Column("HOSTS", field("hosts")),
     Column("HBM", lambda row: bytes_text(row["hbmBytes"])),
-    Column("WRAP", lambda row: row["wrap"] or "-"),
+    Column("WRAP", lambda row: (row["wrap"] or "-") + ", twisted" * row["twisted"]),
     Column("PEAK TFLOP/S", lambda row: f"{row['peakTflops']:,.0f}"),
     Column("DEVICES", field("devices"), wide=True),
     Column("CHIPS A HOST", field("chipsPerHost"), wide=True),
     Column("HBM A DEVICE", lambda row: bytes_text(row["hbmBytesPerDevice"]), wide=True),
     Column("LINKS", field("links"), wide=True),
-    Column("TWIST", lambda row: "yes" if row["mayTwist"] else "-", wide=True),
     Column("DEVICE KIND", field("deviceKind"), wide=True),
 )
 
@@ -54,7 +53,7 @@ def facts(kind: AcceleratorType) -> Resource:
         "hbmBytesPerDevice": row.hbm_available_bytes,
         "links": link_count(kind),
         "wrap": "".join(axis for axis, wraps in zip(AXES, kind.wrap, strict=False) if wraps),
-        "mayTwist": may_twist(row, kind.shape),
+        "twisted": kind.twisted,
         "peakTflops": kind.num_chips * row.bf16_flops_per_chip / 1e12,
         "deviceKind": row.device_kind,
     }

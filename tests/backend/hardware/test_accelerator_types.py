@@ -143,13 +143,14 @@ def test_which_axes_wrap(name: str, wrap: tuple[bool, ...]) -> None:
 
 
 @pytest.mark.parametrize(("name", "topology"), [("v4-256", "4x4x8"), ("v4-512", "4x8x8"), ("v5p-2048", "8x8x16")])
-def test_a_twisted_torus_can_be_asked_for_and_is_not_the_default(name: str, topology: str) -> None:
-    twisted = accelerator_type(name, f"{topology}_twisted")
-    assert twisted.twisted
-    assert not accelerator_type(name).twisted
-    assert twisted.topology == f"{topology}_twisted"
-    assert twisted.shape == accelerator_type(name).shape
-    assert accelerator_type(name, f"{topology}_untwisted") == accelerator_type(name)
+def test_a_torus_that_may_be_twisted_is_unless_asked_otherwise(name: str, topology: str) -> None:
+    plain = accelerator_type(name, f"{topology}_untwisted")
+    assert accelerator_type(name).twisted
+    assert not plain.twisted
+    assert plain.topology == f"{topology}_untwisted"
+    assert plain.shape == accelerator_type(name).shape
+    assert accelerator_type(name, f"{topology}_twisted") == accelerator_type(name)
+    assert accelerator_type(name, plain.topology) == plain
 
 
 @pytest.mark.parametrize(

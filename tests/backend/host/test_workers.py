@@ -63,17 +63,17 @@ def test_a_host_a_process_is_what_cloud_tpu_has() -> None:
 
 
 def test_three_dimensions_wraps_and_twists_are_told() -> None:
-    [plain] = environments(hosted("v4-256"), 1)
-    assert (plain["TPU_TOPOLOGY"], plain["TPU_HOST_BOUNDS"], plain["TPU_CHIPS_PER_HOST_BOUNDS"]) == (
+    [twisted] = environments(hosted("v4-256"), 1)
+    assert (twisted["TPU_TOPOLOGY"], twisted["TPU_HOST_BOUNDS"], twisted["TPU_CHIPS_PER_HOST_BOUNDS"]) == (
         "4x4x8",
         "2,2,8",
         "2,2,1",
     )
-    assert (plain["TPU_TOPOLOGY_WRAP"], plain["TPU_TOPOLOGY_ALT"]) == ("true,true,true", "false")
+    assert (twisted["TPU_TOPOLOGY_WRAP"], twisted["TPU_TOPOLOGY_ALT"]) == ("true,true,true", "true")
     where = Address("127.84.1.1", 8470)
-    kind = accelerator_type("v4-256", "4x4x8_twisted")
-    [twisted] = environments(HostedSlice(Path("/s"), "ab", "a", "z", "p", kind, where), 1)
-    assert (twisted["TPU_TOPOLOGY"], twisted["TPU_TOPOLOGY_ALT"]) == ("4x4x8", "true")
+    kind = accelerator_type("v4-256", "4x4x8_untwisted")
+    [plain] = environments(HostedSlice(Path("/s"), "ab", "a", "z", "p", kind, where), 1)
+    assert (plain["TPU_TOPOLOGY"], plain["TPU_TOPOLOGY_ALT"]) == ("4x4x8", "false")
 
 
 def test_one_process_drives_all_hosts_alone() -> None:

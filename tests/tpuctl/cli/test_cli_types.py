@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from rich.text import Text
@@ -29,6 +30,7 @@ def test_types_of_one_generation_are_all_listed(tpuctl):
     found = rows(tpuctl("list", "types", "--generation", "v4"))
     assert list(found) == [name for name in ACCELERATOR_TYPES if name.startswith("v4-")]
     assert found["v4-128"] == ["4x4x4", "64", "128", "16", "2", "TiB", "xyz", "17,600"]
+    assert found["v4-256"][-3:] == ["xyz,", "twisted", "35,200"]
 
 
 def test_of_large_families_the_usual_shapes_are_listed_and_the_others_told(tpuctl):
@@ -62,10 +64,18 @@ def test_describe_type_draws_the_torus_and_gives_its_figures(tpuctl):
 
 
 def test_describe_type_of_another_shape(tpuctl):
-    result = tpuctl("describe", "type", "v4-256", "--topology", "4x4x8_twisted")
-    assert "a 3D twisted torus" in result.stdout
-    assert "twisted: a link around the end of x lands 4 further along z" in result.stdout
+    result = tpuctl("describe", "type", "v4-256", "--topology", "4x4x8_untwisted")
+    assert "4x4x8_untwisted  a 3D torus" in result.stdout
     assert "4x4x8 (default)" in result.stdout
+
+
+def test_a_type_that_may_be_twisted_is(tpuctl):
+    result = tpuctl("describe", "type", "v4-256")
+    assert "4x4x8  a 3D twisted torus" in result.stdout
+    assert "twisted: a link around the end of x lands 4 further along z" in result.stdout
+    assert re.search(r"Other shapes +4x4x8_untwisted", result.stdout)
+    listed = tpuctl("list", "types", "-g", "v4", "-o", "json").stdout
+    assert {row["topology"] for row in json.loads(listed) if row["twisted"]} == {"4x4x8", "4x8x8", "8x8x16", "8x16x16"}
 
 
 @pytest.mark.parametrize(
@@ -137,7 +147,7 @@ def test_bisection_counts_both_cuts_of_a_ring():
 
 
 def test_other_shapes_are_those_of_as_many_chips():
-    assert other_shapes(accelerator_type("v4-512")) == ["4x4x16", "4x8x8_twisted"]
+    assert other_shapes(accelerator_type("v4-512")) == ["4x4x16", "4x8x8_untwisted"]
 
 
 # Slices of them
@@ -155,8 +165,8 @@ def created(plane):
         (["--generation", "v4", "--topology", "4x4x8"], {"acceleratorType": "v4-256"}),
         (["-g", "v4", "--topology", "4x4x16"], {"acceleratorConfig": {"type": "V4", "topology": "4x4x16"}}),
         (
-            ["--type", "v5p-256", "--topology", "4x4x8_twisted"],
-            {"acceleratorConfig": {"type": "V5P", "topology": "4x4x8_twisted"}},
+            ["--type", "v5p-256", "--topology", "4x4x8_untwisted"],
+            {"acceleratorConfig": {"type": "V5P", "topology": "4x4x8_untwisted"}},
         ),
         (["--generation", "tpu7x", "--topology", "2x2x1"], {"acceleratorType": "tpu7x-8"}),
     ],

@@ -54,7 +54,7 @@ def test_a_type_has_the_config_that_asks_for_it():
         (GenerationType.V4, "4x4x8", "us-central2-b", "v4-256"),
         (GenerationType.V4, "4x4x16", "us-central2-b", "v4-512"),
         (GenerationType.V5LITE_POD, "4x4", "us-west4-a", "v5litepod-16"),
-        (GenerationType.V5P, "4x8x8_twisted", "us-east5-a", "v5p-512"),
+        (GenerationType.V5P, "4x8x8_untwisted", "us-east5-a", "v5p-512"),
         (GenerationType.V3, "4x4", "europe-west4-a", "v3-32"),
     ],
 )
