@@ -1,4 +1,4 @@
-"""A control plane with real slices, and a slice of two hosts."""
+"""A control plane with real slices: one of two hosts, and two that are joined."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tpuctl.api.jobs import Job, JobRequest
 from tpuctl.api.nodes import NodeSpec, NodeState
 from tpuctl.control.plane import ControlPlane
 
-WHERE = ("local", "us-central2-b")
+PROJECT = "local"
 
 
 def wait_until(condition: Callable[[], object], seconds: float) -> None:
@@ -26,33 +26,34 @@ def wait_until(condition: Callable[[], object], seconds: float) -> None:
 
 
 class TwoHosts:
-    """The slice "two", a v4-16, and jobs that run on both of its hosts."""
+    """The slice "two" and jobs that run on both of its hosts."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane, kind: str, zone: str, num_slices: int = 1) -> None:
         self.plane = plane
-        plane.create_node(*WHERE, "two", NodeSpec(accelerator_type="v4-16"))
-        wait_until(lambda: plane.get_node(*WHERE, "two").state is NodeState.READY, 20)
+        self.zone = zone
+        plane.create_node(PROJECT, zone, "two", NodeSpec(accelerator_type=kind), num_slices)
+        wait_until(lambda: plane.get_node(PROJECT, zone, "two").state is NodeState.READY, 20)
 
     def start(self, name: str, *command: str) -> None:
         request = JobRequest(
             name=name,
-            zone=WHERE[1],
+            zone=self.zone,
             slice="two",
             command=list(command),
             working_directory="/",
             environment={key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ},
         )
-        self.plane.create_job(WHERE[0], request)
+        self.plane.create_job(PROJECT, request)
 
     def printed(self, name: str, stream: str = "stdout") -> dict[int, list[str]]:
         """The lines that each worker has printed."""
         return {
             number: [piece.text.rstrip("\n") for piece in output.read(place) if piece.stream == stream]
-            for number, place in self.plane.worker_places(WHERE[0], name).items()
+            for number, place in self.plane.worker_places(PROJECT, name).items()
         }
 
     def job(self, name: str) -> Job:
-        return self.plane.get_job(WHERE[0], name)
+        return self.plane.get_job(PROJECT, name)
 
     def wait(self, name: str, seconds: float = 110) -> Job:
         wait_until(lambda: self.job(name).state.ended, seconds)
@@ -60,13 +61,26 @@ class TwoHosts:
 
 
 @pytest.fixture
-def two_hosts(tmp_path: Path) -> Iterator[TwoHosts]:
+def plane(tmp_path: Path) -> Iterator[ControlPlane]:
     home = Home(tmp_path / "home")
     home.make()
     plane = ControlPlane(home)
     plane.start()
-    yield TwoHosts(plane)
-    for node in plane.list_nodes(*WHERE):
-        plane.act_on_node(*WHERE, node.name.rpartition("/")[2], "delete")
-    wait_until(lambda: not plane.list_nodes(*WHERE), 20)
+    yield plane
+    for node in plane.list_nodes(PROJECT, "-"):
+        _, _, _, zone, _, name = node.name.split("/")
+        plane.act_on_node(PROJECT, zone, name, "delete")
+    wait_until(lambda: not plane.list_nodes(PROJECT, "-"), 20)
     plane.end()
+
+
+@pytest.fixture
+def two_hosts(plane: ControlPlane) -> TwoHosts:
+    """A v4-16."""
+    return TwoHosts(plane, "v4-16", "us-central2-b")
+
+
+@pytest.fixture
+def two_slices(plane: ControlPlane) -> TwoHosts:
+    """2 x v3-8: a host each, joined over the data-centre network."""
+    return TwoHosts(plane, "v3-8", "europe-west4-a", num_slices=2)
