@@ -18,6 +18,7 @@ ApiError
 
 from __future__ import annotations
 
+import secrets
 from typing import Any, ClassVar, Self
 
 Detail = dict[str, Any]
@@ -62,6 +63,20 @@ class InvalidArgument(ApiError):
         listed = [{"field": field, "description": text} for field, text in violations.items()]
         text = "; ".join(f"{field}: {text}" if field else text for field, text in violations.items())
         return cls(text, [{"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": listed}])
+
+
+def bad_request(text: str) -> InvalidArgument:
+    """The error Cloud TPU gives for what it will not do, with an id of its own for each."""
+    return InvalidArgument(f"Cloud TPU received a bad request. {text} {error_id()}")
+
+
+def unable(text: str) -> FailedPrecondition:
+    """The error Cloud TPU gives for what it cannot do."""
+    return FailedPrecondition(f"Cloud TPU was unable to complete the operation. {text} {error_id()}")
+
+
+def error_id() -> str:
+    return f"[EID: 0x{secrets.token_hex(8)}]"
 
 
 class DeadlineExceeded(ApiError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from backend.hardware import (
     ACCELERATOR_TYPES,
     AcceleratorType,
@@ -11,8 +13,13 @@ from backend.hardware import (
     slice_of,
 )
 from tpuctl.api import catalogue as api
-from tpuctl.api.errors import InvalidArgument, NotFound, PermissionDenied
-from tpuctl.api.names import accelerator_type_name, location_name
+from tpuctl.api.errors import InvalidArgument, NotFound, PermissionDenied, bad_request
+from tpuctl.api.names import (
+    accelerator_type_name,
+    location_name,
+    runtime_version_name,
+    tensorflow_version_name,
+)
 from tpuctl.api.nodes import AcceleratorConfig, GenerationType, NodeSpec
 
 _DEVICES, _PODS = "single host", "pod slices"
@@ -67,7 +74,7 @@ def check_type(zone: str, spec: NodeSpec) -> AcceleratorType:
         raise InvalidArgument("acceleratorType is required, such as v3-8")
     offering = zones_of(found)
     if zone not in offering:
-        raise InvalidArgument(
+        raise bad_request(
             f"the accelerator {found.name} was not found in zone {zone}; it is offered in {', '.join(offering)}"
         )
     return found
@@ -111,6 +118,72 @@ def one_accelerator_type(project: str, zone: str, name: str) -> api.AcceleratorT
         if row.type == name:
             return row
     raise NotFound.of(accelerator_type_name(project, zone, name))
+
+
+RUNTIME_VERSIONS = (
+    "tpu-ubuntu2204-base",
+    "tpu-vm-base",
+    "tpu-vm-pt-1.12",
+    "tpu-vm-pt-2.0",
+    "tpu-vm-tf-2.16.1-pjrt",
+    "tpu-vm-tf-2.16.1-pod-pjrt",
+    "v2-alpha",
+    "v2-alpha-tpuv4",
+    "v2-alpha-tpuv4-pod",
+    "v2-alpha-tpuv5",
+    "v2-alpha-tpuv5-lite",
+    "v2-alpha-tpuv6e",
+)
+"""Of TPU VMs; every zone has them, and every VM here runs what is installed on this machine."""
+TENSORFLOW_VERSIONS = ("1.15", "2.11.0", "2.12.0", "2.15.0", "nightly")
+"""Of the first version's nodes."""
+
+
+def check_any_zone(zone: str) -> str:
+    """``zone`` if it is one or all of them (``-``). Raises PermissionDenied."""
+    return zone if zone == "-" else check_zone(zone)
+
+
+def runtime_versions(project: str, zone: str) -> list[api.RuntimeVersion]:
+    check_any_zone(zone)
+    return [
+        api.RuntimeVersion(name=runtime_version_name(project, zone, version), version=version)
+        for version in RUNTIME_VERSIONS
+    ]
+
+
+def one_runtime_version(project: str, zone: str, version: str) -> api.RuntimeVersion:
+    found = next((row for row in runtime_versions(project, zone) if row.version == version), None)
+    if found is None:
+        raise NotFound.of(runtime_version_name(project, zone, version))
+    return found
+
+
+def tensorflow_versions(project: str, zone: str) -> list[api.TensorFlowVersion]:
+    check_any_zone(zone)
+    return [
+        api.TensorFlowVersion(name=tensorflow_version_name(project, zone, version), version=version)
+        for version in TENSORFLOW_VERSIONS
+    ]
+
+
+def one_tensorflow_version(project: str, zone: str, version: str) -> api.TensorFlowVersion:
+    found = next((row for row in tensorflow_versions(project, zone) if row.version == version), None)
+    if found is None:
+        raise NotFound.of(tensorflow_version_name(project, zone, version))
+    return found
+
+
+def project_number(project: str) -> str:
+    """Twelve digits that are always the same for a project; a number stays what it is."""
+    if project.isdigit():
+        return project
+    return str(10**11 + int.from_bytes(hashlib.sha256(project.encode()).digest()[:8]) % (9 * 10**11))
+
+
+def service_identity(project: str, zone: str) -> api.ServiceIdentity:
+    check_zone(zone)
+    return api.ServiceIdentity(email=f"service-{project_number(project)}@cloud-tpu.iam.gserviceaccount.com")
 
 
 def _view(project: str, zone: str, row: AcceleratorType) -> api.AcceleratorType:

@@ -32,6 +32,8 @@ _SLICE_STATES = {
     NodeState.CREATING: SliceState.PENDING,
     NodeState.STARTING: SliceState.PENDING,
     NodeState.REPAIRING: SliceState.PENDING,
+    NodeState.RESTARTING: SliceState.PENDING,
+    NodeState.REIMAGING: SliceState.PENDING,
     NodeState.READY: SliceState.READY,
 }
 

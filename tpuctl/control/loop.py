@@ -15,7 +15,9 @@ from tpuctl.api.jobs import JobState
 from tpuctl.control.job_reconciler import JobReconciler
 from tpuctl.control.node_states import is_settled
 from tpuctl.control.nodes import NodeReconciler, runs_on
-from tpuctl.store import JobRow, NodeRow, Store
+from tpuctl.control.queued import QueuedReconciler
+from tpuctl.control.queued_states import QUIET
+from tpuctl.store import JobRow, NodeRow, QueuedRow, Store
 
 BUSY_SECONDS = 0.01
 RUNNING_SECONDS = 0.1
@@ -26,13 +28,15 @@ KEEP_SECONDS = 7 * 24 * 3600.0
 FORGET_SECONDS = 24 * 3600.0
 """How often older ones are dropped."""
 NOT_ENDED = frozenset(state for state in JobState if not state.ended)
-Row = TypeVar("Row", NodeRow, JobRow)
+Row = TypeVar("Row", NodeRow, JobRow, QueuedRow)
 Other = TypeVar("Other")
 log = logging.getLogger("tpuctl.control")
 
 
-def pause(nodes: list[NodeRow], jobs: list[JobRow]) -> float:
+def pause(nodes: list[NodeRow], jobs: list[JobRow], queue: list[QueuedRow]) -> float:
     """Seconds until the next look, if nobody wakes the loop before."""
+    if any(row.state not in QUIET for row in queue):
+        return BUSY_SECONDS
     if any(not is_settled(node.state) for node in nodes) or any(job.state is JobState.QUEUED for job in jobs):
         return BUSY_SECONDS
     return RUNNING_SECONDS if jobs else IDLE_SECONDS
@@ -45,6 +49,7 @@ class Loop:
         self._store = store
         self._nodes = NodeReconciler(store, executor, home)
         self._jobs = JobReconciler(store, executor, home)
+        self._queue = QueuedReconciler(store)
         self.trouble: str | None = None
         """Why a step cannot be taken now; None if all goes well."""
         self._forget_at = 0.0
@@ -82,11 +87,13 @@ class Loop:
         went_well = [self._try(self._jobs.step, job, _slice_of(job, nodes)) for job in jobs]
         nodes, jobs = self._read()
         went_well += [self._try(self._nodes.step, node, jobs) for node in nodes]
+        queue, owned = self._read_queue()
+        went_well += [self._try(self._queue.step, row, owned.get(row.full_name, [])) for row in queue]
         if not all(went_well):
             return TROUBLE_SECONDS
         self._forget_old(time.time())
         self.trouble = None
-        return pause(nodes, jobs)
+        return pause(nodes, jobs, queue)
 
     def _try(self, step: Callable[[Row, Other], None], row: Row, other: Other) -> bool:
         """Take a step; one that fails is logged and taken again later, and does not stop those of the others."""
@@ -112,6 +119,16 @@ class Loop:
     def _read(self) -> tuple[list[NodeRow], list[JobRow]]:
         with self._store.read() as reader:
             return reader.nodes(), reader.jobs(state=NOT_ENDED)
+
+    def _read_queue(self) -> tuple[list[QueuedRow], dict[str, list[NodeRow]]]:
+        """The queued resources, and the nodes of each by its full name."""
+        with self._store.read() as reader:
+            queue = reader.queued_resources()
+            nodes = reader.nodes() if queue else []
+        owned: dict[str, list[NodeRow]] = {}
+        for node in nodes:
+            owned.setdefault(node.queued_resource or "", []).append(node)
+        return queue, owned
 
 
 def _slice_of(job: JobRow, nodes: list[NodeRow]) -> NodeRow | None:

@@ -26,6 +26,8 @@ _ACTIONS: dict[NodeState, dict[RuntimeState, NodeAction]] = {
         NodeState.READY:      (NodeAction.REPAIR, NodeAction.KEEP,  NodeAction.KEEP,   NodeAction.REPAIR),
         NodeState.REPAIRING:  (NodeAction.START,  NodeAction.AWAIT, NodeAction.SETTLE, NodeAction.REPAIR),
         NodeState.STARTING:   (NodeAction.START,  NodeAction.AWAIT, NodeAction.SETTLE, NodeAction.FAIL),
+        NodeState.RESTARTING: (NodeAction.SETTLE, NodeAction.STOP,  NodeAction.STOP,   NodeAction.SETTLE),
+        NodeState.REIMAGING:  (NodeAction.SETTLE, NodeAction.STOP,  NodeAction.STOP,   NodeAction.SETTLE),
         NodeState.STOPPING:   (NodeAction.SETTLE, NodeAction.STOP,  NodeAction.STOP,   NodeAction.SETTLE),
         NodeState.STOPPED:    (NodeAction.KEEP,   NodeAction.STOP,  NodeAction.STOP,   NodeAction.KEEP),
         NodeState.TERMINATED: (NodeAction.KEEP,   NodeAction.STOP,  NodeAction.STOP,   NodeAction.KEEP),
@@ -37,6 +39,8 @@ SETTLED_STATE: dict[NodeState, NodeState | None] = {
     NodeState.CREATING: NodeState.READY,
     NodeState.REPAIRING: NodeState.READY,
     NodeState.STARTING: NodeState.READY,
+    NodeState.RESTARTING: NodeState.STARTING,  # the runtime has ended, and the same operation starts it again
+    NodeState.REIMAGING: NodeState.STARTING,
     NodeState.STOPPING: NodeState.STOPPED,
     NodeState.DELETING: None,  # gone
 }
@@ -44,6 +48,7 @@ SETTLED_STATE: dict[NodeState, NodeState | None] = {
 
 HEALTH: dict[NodeState, NodeHealth] = {
     NodeState.READY: NodeHealth.HEALTHY,
+    NodeState.RESTARTING: NodeHealth.UNHEALTHY_MAINTENANCE,
     NodeState.REPAIRING: NodeHealth.TIMEOUT,
     NodeState.TERMINATED: NodeHealth.TIMEOUT,
 }
@@ -58,6 +63,12 @@ def health_of(state: NodeState, description: str | None) -> NodeHealth | None:
 VERBS: dict[str, dict[NodeState, NodeState]] = {
     "start": {NodeState.STOPPED: NodeState.STARTING, NodeState.TERMINATED: NodeState.STARTING},
     "stop": {NodeState.READY: NodeState.STOPPING, NodeState.REPAIRING: NodeState.STOPPING},
+    "restart": {NodeState.READY: NodeState.RESTARTING},
+    "reimage": {
+        NodeState.READY: NodeState.REIMAGING,
+        NodeState.STOPPED: NodeState.REIMAGING,
+        NodeState.TERMINATED: NodeState.REIMAGING,
+    },
     "delete": {state: NodeState.DELETING for state in _ACTIONS if state is not NodeState.DELETING},
 }
 """What a user may ask for in which state, and the state that asking leads to."""

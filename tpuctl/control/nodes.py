@@ -7,6 +7,8 @@ import time
 import uuid
 from typing import Any
 
+from pydantic.alias_generators import to_camel
+
 from backend.host.address import Address, Block, free_block
 from backend.host.executor import LocalExecutor
 from backend.host.process import forget
@@ -14,20 +16,21 @@ from tpuctl.api.errors import (
     AlreadyExists,
     ApiError,
     Cancelled,
-    FailedPrecondition,
     Internal,
     InvalidArgument,
     NotFound,
+    bad_request,
 )
 from tpuctl.api.home import Home
 from tpuctl.api.jobs import JobState
-from tpuctl.api.names import check_id, check_project, node_name
+from tpuctl.api.names import check_id, check_project, node_name, shape_text
 from tpuctl.api.nodes import Node, NodeSpec, NodeState
 from tpuctl.control import catalogue, operations
 from tpuctl.control.hosted import hosted_slice, num_hosts
-from tpuctl.control.node_states import SETTLED_STATE, UPDATABLE, VERBS, NodeAction, next_action
+from tpuctl.control.node_states import SETTLED_STATE, UPDATABLE, VERBS, NodeAction, is_settled, next_action
 from tpuctl.control.patience import Patience
-from tpuctl.control.views import EMPTY_TYPE, node_response
+from tpuctl.control.queued_moves import node_failed
+from tpuctl.control.views import node_response
 from tpuctl.store import JobRow, NodeRow, OperationRow, Reader, Store, Transaction
 
 START_SECONDS = 30.0
@@ -39,10 +42,32 @@ DEFAULT_RUNTIME_VERSION = "tpu-ubuntu2204-base"
 
 
 def find(reader: Reader, project: str, zone: str, name: str) -> NodeRow:
-    """The node. Raises NotFound."""
-    node = reader.node(project=project, zone=catalogue.check_zone(zone), name=name)
+    """The node, or the multislice that has it as a member. Raises NotFound."""
+    node = _lookup(reader, project, catalogue.check_zone(zone), name)
     if node is None:
         raise NotFound.of(node_name(project, zone, name))
+    return node
+
+
+def member_of(node: NodeRow, name: str) -> int | None:
+    """Which of the members of ``node``, a multislice, ``name`` is; None if it is the whole or no multislice."""
+    prefix, _, number = name.rpartition("-")
+    if node.node_prefix is None or prefix != node.node_prefix or not (number.isascii() and number.isdigit()):
+        return None
+    return int(number) if str(int(number)) == number and int(number) < node.num_slices else None
+
+
+def check_free(reader: Reader, project: str, zone: str, name: str) -> None:
+    """Raises AlreadyExists if there is a node of that name."""
+    if _lookup(reader, project, zone, name) is not None:
+        raise AlreadyExists.of(node_name(project, zone, name))
+
+
+def _lookup(reader: Reader, project: str, zone: str, name: str) -> NodeRow | None:
+    node = reader.node(project=project, zone=zone, name=name)
+    if node is None and "-" in name:
+        found = reader.nodes(project=project, zone=zone, node_prefix=name.rpartition("-")[0])
+        node = next((one for one in found if member_of(one, name) is not None), None)
     return node
 
 
@@ -55,16 +80,21 @@ def create(
     *,
     num_slices: int = 1,
     owner: str | None = None,
+    queued_resource: str | None = None,
+    node_prefix: str | None = None,
+    api_version: str = "V2",
 ) -> NodeRow:
-    """A new node in state CREATING, with its operation: so many slices of what ``spec`` asks for. Raises ApiError."""
+    """A new node in state CREATING, with its operation: so many slices of what ``spec`` asks for. Raises ApiError.
+
+    With a ``node_prefix`` each slice is a node PREFIX-0 and on to the Cloud TPU API.
+    """
     check_project(project)
     catalogue.check_zone(zone)
     check_id("node", name)
     chosen = catalogue.check_type(zone, spec)
     if spec.network_config and spec.network_configs:
         raise InvalidArgument("give either networkConfig or networkConfigs, not both")
-    if change.node(project=project, zone=zone, name=name) is not None:
-        raise AlreadyExists.of(node_name(project, zone, name))
+    check_free(change, project, zone, name)
     if not 1 <= num_slices <= MAX_SLICES:
         raise InvalidArgument.of_fields({"numSlices": f"{num_slices} is not a number from 1 to {MAX_SLICES}"})
     uid = uuid.uuid4().hex[:12]
@@ -84,61 +114,65 @@ def create(
         create_time=time.time(),
         spec=_stored(spec),
         owner_job=owner,
+        queued_resource=queued_resource,
+        node_prefix=node_prefix,
+        api_version=api_version,
     )
+    for member in range(num_slices if node_prefix is not None else 0):
+        check_free(change, project, zone, f"{node_prefix}-{member}")
     operation = operations.begin(change, "create", node)
     node = dataclasses.replace(node, operation=operation.name)
     change.insert(node)
-    several = f"{num_slices} x " if num_slices > 1 else ""
-    change.event(node.full_name, f"-> {node.state}", several + chosen.name)
+    change.event(node.full_name, f"-> {node.state}", shape_text(chosen.name, num_slices))
     return node
 
 
-def act(change: Transaction, node: NodeRow, verb: str) -> OperationRow:
-    """Begin to start, stop or delete a node. Raises FailedPrecondition in a state that does not allow it."""
+def act(change: Transaction, node: NodeRow, verb: str, spec: dict[str, Any] | None = None) -> OperationRow:
+    """Begin to start, stop, restart, reimage or delete a node; ``spec`` is what changes of it.
+
+    Raises InvalidArgument for a state or a node that does not allow it.
+    """
     target = VERBS[verb].get(node.state)
     if target is None:
-        raise FailedPrecondition(f"{verb} of {node.full_name} is not supported while in state {node.state}")
+        raise bad_request(f"{verb} of {node.full_name} is not supported while in state {node.state}")
     if verb == "delete":
         return operations.begin_delete(change, node)
+    if verb in ("start", "stop") and num_hosts(node) > 1:
+        raise bad_request(f"{verb} is not supported for pods: {node.full_name} has {num_hosts(node)} hosts")
     operation = operations.begin(change, verb, node)
-    change.replace(node, state=target, operation=operation.name, failures=0)
+    change.replace(node, state=target, operation=operation.name, failures=0, spec=node.spec | (spec or {}))
     change.event(node.full_name, f"{node.state} -> {target}", f"{verb} requested")
     return operation
 
 
-PATCHABLE = {
-    "description": "description",
-    "labels": "labels",
-    "metadata": "metadata",
-    "tags": "tags",
-    "data_disks": "dataDisks",
-    "dataDisks": "dataDisks",
-}
-"""Fields an update mask may name, in both spellings, and where they are stored."""
+PATCHABLE = ("description", "labels", "metadata", "tags", "dataDisks", "networkConfig.enableExternalIps")
+"""What an update mask may name, in this spelling or with underscores."""
 
 
-def update(change: Transaction, node: NodeRow, mask: list[str], values: Node) -> OperationRow:
-    """Replace the fields that ``mask`` names, and only those. Raises ApiError."""
+def update(
+    change: Transaction, node: NodeRow, mask: list[str], values: Node, member: int | None = None
+) -> OperationRow:
+    """Replace the fields that ``mask`` names, and only those. Raises InvalidArgument."""
     if node.state not in UPDATABLE:
-        raise InvalidArgument(f"update of {node.full_name} is not supported while in state {node.state}")
-    unknown = [path for path in mask if path not in PATCHABLE and not path.lower().startswith("network")]
-    if unknown or not mask:
+        raise bad_request(f"update is not supported while in state {node.state}")
+    paths = [".".join(map(to_camel, path.strip().split("."))) for path in mask]
+    unknown = [path for path in paths if path not in PATCHABLE]
+    if unknown or not paths:
         named = ", ".join(unknown) or "nothing"
-        raise InvalidArgument(f"updateMask names {named}; what can be updated is {', '.join(PATCHABLE)}")
+        text = f"names {named}; what can be updated is {', '.join(PATCHABLE)}"
+        raise InvalidArgument.of_fields({"updateMask": text})
     given = values.to_json()
     spec: dict[str, Any] = dict(node.spec)
-    for path in mask:
-        if path in PATCHABLE:
-            spec[PATCHABLE[path]] = given.get(PATCHABLE[path])
+    for path in paths:
+        parent, _, child = path.partition(".")
+        if child:
+            spec[parent] = {**(spec.get(parent) or {}), child: given.get(parent, {}).get(child)}
         else:
-            wanted = given.get("networkConfig", {}).get("enableExternalIps")
-            spec["networkConfig"] = {**(spec.get("networkConfig") or {}), "enableExternalIps": wanted}
+            spec[parent] = given.get(parent)
     operation = operations.begin(change, "update", node)
     changed = change.replace(node, spec=spec)
-    operations.succeed(change, operation.name, node_response(changed))
     change.event(node.full_name, "updated", ", ".join(mask))
-    done = change.operation(operation.name)
-    return done or operation
+    return operations.succeed(change, operation.name, node_response(changed, member)) or operation
 
 
 class NodeReconciler:
@@ -196,7 +230,7 @@ class NodeReconciler:
         directory = self._home.slice(node.uid)
         if target is None:
             self._executor.remove(directory)
-        elif target is NodeState.STOPPED:
+        elif target in (NodeState.STOPPED, NodeState.STARTING):
             forget(directory)
         with self._store.change() as change:
             current = change.node(uid=node.uid)
@@ -204,7 +238,9 @@ class NodeReconciler:
                 return
             if target is None:
                 change.delete(current)
-                operations.succeed(change, node.operation, {"@type": EMPTY_TYPE})
+                operations.succeed(change, node.operation, node_response(current))
+            elif not is_settled(target):
+                change.replace(current, state=target)
             else:
                 settled = change.replace(current, state=target, operation=None, health_description=None)
                 operations.succeed(change, node.operation, node_response(settled))
@@ -219,6 +255,7 @@ class NodeReconciler:
             operations.fail(change, node.operation, error)
             if node.state is NodeState.CREATING:
                 change.delete(current)
+                node_failed(change, current, error)
                 owner = None if node.owner_job is None else change.job(uid=node.owner_job)
                 if owner is not None and not owner.state.ended:
                     state = JobState.CANCELLED if owner.cancel_requested else JobState.FAILED

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tpuctl.api.errors import ApiError, Cancelled
 from tpuctl.api.nodes import NodeState
 from tpuctl.control.node_states import VERBS
-from tpuctl.store import NodeRow, OperationRow, Transaction
+from tpuctl.store import NodeRow, OperationRow, QueuedRow, RequestRow, Transaction
 
 
-def begin(change: Transaction, verb: str, node: NodeRow) -> OperationRow:
-    """A new operation on ``node``, named as Cloud TPU names them."""
+def begin(change: Transaction, verb: str, target: NodeRow | QueuedRow) -> OperationRow:
+    """A new operation on ``target``, named as Cloud TPU names them."""
     now = time.time()
     operation = OperationRow(
         name=f"operation-{int(now * 1000)}-{secrets.token_hex(6)}",
-        project=node.project,
-        zone=node.zone,
-        target=node.full_name,
+        project=target.project,
+        zone=target.zone,
+        target=target.full_name,
         verb=verb,
         create_time=now,
     )
@@ -27,10 +28,33 @@ def begin(change: Transaction, verb: str, node: NodeRow) -> OperationRow:
     return operation
 
 
-def succeed(change: Transaction, name: str | None, response: dict[str, Any]) -> None:
+def request_key(verb: str, collection: str, project: str, zone: str, request_id: str) -> str:
+    """What tells a request apart from all others; empty if its sender gave it no id."""
+    return f"{verb} projects/{project}/locations/{zone}/{collection} {request_id}" if request_id else ""
+
+
+def once(change: Transaction, key: str, decide: Callable[[Transaction], OperationRow]) -> OperationRow:
+    """The operation that ``decide`` begins, or the one that the same request has begun before."""
+    if not key:
+        return decide(change)
+    known = change.request(key)
+    before = None if known is None else change.operation(known.operation)
+    if before is not None:
+        return before
+    operation = decide(change)
+    if known is None:
+        change.insert(RequestRow(request=key, operation=operation.name, create_time=operation.create_time))
+    else:
+        change.replace(known, operation=operation.name)
+    return operation
+
+
+def succeed(change: Transaction, name: str | None, response: dict[str, Any]) -> OperationRow | None:
+    """The operation as it is then; None if there is none that could succeed."""
     operation = None if name is None else change.operation(name)
-    if operation is not None and not operation.done:
-        change.replace(operation, done=True, response=response, end_time=time.time())
+    if operation is None or operation.done:
+        return None
+    return change.replace(operation, done=True, response=response, end_time=time.time())
 
 
 def fail(change: Transaction, name: str | None, error: ApiError) -> None:
@@ -39,10 +63,14 @@ def fail(change: Transaction, name: str | None, error: ApiError) -> None:
         change.replace(operation, done=True, error=error.to_status(), end_time=time.time())
 
 
+def deleted(target: NodeRow | QueuedRow) -> Cancelled:
+    return Cancelled(f"{target.full_name} is being deleted")
+
+
 def begin_delete(change: Transaction, node: NodeRow) -> OperationRow:
     """Mark ``node`` for deletion; an operation under way on it ends as cancelled."""
     assert node.state in VERBS["delete"]  # noqa: S101
-    fail(change, node.operation, Cancelled(f"{node.full_name} is being deleted"))
+    fail(change, node.operation, deleted(node))
     operation = begin(change, "delete", node)
     change.replace(node, state=NodeState.DELETING, operation=operation.name)
     change.event(node.full_name, f"{node.state} -> {NodeState.DELETING}")

@@ -10,19 +10,23 @@ from typing import TypeVar
 
 import tpuctl
 from backend.host.executor import LocalExecutor
+from backend.host.workers import HostedSlice
 from tpuctl.api.errors import FailedPrecondition, NotFound
 from tpuctl.api.home import Home
 from tpuctl.api.jobs import Job, JobRequest, JobState, JobWorker
 from tpuctl.api.names import operation_name
 from tpuctl.api.nodes import Node, NodeSpec
 from tpuctl.api.operations import Operation
+from tpuctl.api.queued import QueuedResource
 from tpuctl.api.status import ControlPlaneStatus, FaultRequest, Slice, SliceDetail
-from tpuctl.control import catalogue, faults, jobs, nodes, orphans, telemetry
+from tpuctl.control import catalogue, faults, jobs, nodes, operations, orphans, queued, telemetry
 from tpuctl.control.hosted import hosted_slice, shares, some_of
 from tpuctl.control.job_files import artifacts, metrics_file, worker_now, worker_places
 from tpuctl.control.loop import Loop
 from tpuctl.control.metrics_file import MetricsFile
-from tpuctl.control.views import job_view, node_view, operation_view
+from tpuctl.control.operations import request_key
+from tpuctl.control.queued_views import queued_view
+from tpuctl.control.views import job_view, node_view, node_views, operation_view
 from tpuctl.store import JobRow, NodeRow, OperationRow, Reader, Store, Transaction
 
 Result = TypeVar("Result")
@@ -58,28 +62,102 @@ class ControlPlane:
 
     def list_nodes(self, project: str, zone: str) -> list[Node]:
         with self.store.read() as reader:
-            return [node_view(row) for row in reader.nodes(**_in(project, zone))]
+            return [view for row in reader.nodes(**_in(project, zone)) for view in node_views(row)]
 
     def get_node(self, project: str, zone: str, name: str) -> Node:
         with self.store.read() as reader:
-            return node_view(nodes.find(reader, project, zone, name))
+            node = nodes.find(reader, project, zone, name)
+            return node_view(node, nodes.member_of(node, name))
 
-    def create_node(self, project: str, zone: str, name: str, spec: NodeSpec, num_slices: int = 1) -> Operation:
+    def create_node(
+        self,
+        project: str,
+        zone: str,
+        name: str,
+        spec: NodeSpec,
+        num_slices: int = 1,
+        *,
+        api_version: str = "V2",
+        request_id: str = "",
+    ) -> Operation:
         """``num_slices`` of what ``spec`` asks for, joined over the data-centre network."""
-        return self._change(
-            lambda change: _operation_of(change, nodes.create(change, project, zone, name, spec, num_slices=num_slices))
-        )
 
-    def act_on_node(self, project: str, zone: str, name: str, verb: str) -> Operation:
-        """Start, stop or delete a node."""
-        return self._change(
-            lambda change: operation_view(nodes.act(change, nodes.find(change, project, zone, name), verb))
+        def create(change: Transaction) -> OperationRow:
+            made = nodes.create(change, project, zone, name, spec, num_slices=num_slices, api_version=api_version)
+            return _operation_of(change, made)
+
+        return self._once(request_key("create", "nodes", project, zone, request_id), create)
+
+    def act_on_node(
+        self, project: str, zone: str, name: str, verb: str, *, version: str = "", request_id: str = ""
+    ) -> Operation:
+        """Start, stop, restart, reimage (with another software ``version``) or delete a node."""
+        spec = {"runtimeVersion": version} if version else None
+        return self._once(
+            request_key(verb, "nodes", project, zone, request_id),
+            lambda change: nodes.act(change, nodes.find(change, project, zone, name), verb, spec),
         )
 
     def update_node(self, project: str, zone: str, name: str, mask: list[str], values: Node) -> Operation:
-        return self._change(
-            lambda change: operation_view(nodes.update(change, nodes.find(change, project, zone, name), mask, values))
+        def update(change: Transaction) -> OperationRow:
+            node = nodes.find(change, project, zone, name)
+            return nodes.update(change, node, mask, values, nodes.member_of(node, name))
+
+        return self._once("", update)
+
+    def hosted_node(self, project: str, zone: str, name: str) -> tuple[HostedSlice, int | None]:
+        """The slice that has the node as its hosts see it, and which of its members the node is."""
+        with self.store.read() as reader:
+            node = nodes.find(reader, project, zone, name)
+        return hosted_slice(self.home, node), nodes.member_of(node, name)
+
+    # Queued resources
+
+    def list_queued(self, project: str, zone: str) -> list[QueuedResource]:
+        with self.store.read() as reader:
+            return [queued_view(row) for row in reader.queued_resources(**_in(project, zone))]
+
+    def get_queued(self, project: str, zone: str, name: str) -> QueuedResource:
+        with self.store.read() as reader:
+            return queued_view(queued.find(reader, project, zone, name))
+
+    def create_queued(
+        self,
+        project: str,
+        zone: str,
+        name: str,
+        asked: QueuedResource,
+        *,
+        api_version: str = "V2",
+        request_id: str = "",
+    ) -> Operation:
+        return self._once(
+            request_key("create", "queuedResources", project, zone, request_id),
+            lambda change: queued.create(change, project, zone, name, asked, api_version),
         )
+
+    def delete_queued(
+        self, project: str, zone: str, name: str, *, force: bool = False, request_id: str = ""
+    ) -> Operation:
+        return self._once(
+            request_key("delete", "queuedResources", project, zone, request_id),
+            lambda change: queued.delete(change, queued.find(change, project, zone, name), force=force),
+        )
+
+    def reset_queued(self, project: str, zone: str, name: str) -> Operation:
+        return self._once("", lambda change: queued.reset(change, queued.find(change, project, zone, name)))
+
+    def maintain_queued(self, project: str, zone: str, name: str, node_names: list[str]) -> Operation:
+        return self._once(
+            "",
+            lambda change: queued.perform_maintenance(change, queued.find(change, project, zone, name), node_names),
+        )
+
+    def queued_nodes(self, project: str, zone: str, name: str) -> list[Node]:
+        """The nodes that a queued resource has now."""
+        with self.store.read() as reader:
+            made = queued.nodes_of(reader, queued.find(reader, project, zone, name))
+        return [view for row in made for view in node_views(row)]
 
     # Operations
 
@@ -184,6 +262,10 @@ class ControlPlane:
         changed = self._change(lambda change: faults.note(change, node, said))
         return telemetry.slice_view(changed, said, job)
 
+    def _once(self, key: str, decide: Callable[[Transaction], OperationRow]) -> Operation:
+        """What ``decide`` begins; a request with a ``key`` that has been answered gets the same operation again."""
+        return self._change(lambda change: operation_view(operations.once(change, key, decide)))
+
     def _change(self, decide: Callable[[Transaction], Result]) -> Result:
         with self.store.change() as change:
             result = decide(change)
@@ -219,9 +301,9 @@ def _in(project: str, zone: str) -> dict[str, object]:
     return {"project": project} if zone == "-" else {"project": project, "zone": catalogue.check_zone(zone)}
 
 
-def _operation_of(change: Transaction, node: NodeRow) -> Operation:
+def _operation_of(change: Transaction, node: NodeRow) -> OperationRow:
     (operation,) = change.operations(name=node.operation)
-    return operation_view(operation)
+    return operation
 
 
 def _find_operation(reader: Reader, project: str, zone: str, name: str) -> OperationRow:

@@ -7,6 +7,7 @@ from typing import Any
 
 from backend.host.address import Address, Block
 from tpuctl.api.jobs import Job
+from tpuctl.api.names import node_name
 from tpuctl.api.nodes import ApiVersion, NetworkEndpoint, Node, NodeState
 from tpuctl.api.operations import Operation, OperationMetadata, Status
 from tpuctl.control.hosted import num_hosts
@@ -14,37 +15,56 @@ from tpuctl.control.node_states import health_of
 from tpuctl.store import JobRow, NodeRow, OperationRow
 
 NODE_TYPE = "type.googleapis.com/google.cloud.tpu.v2.Node"
+QUEUED_TYPE = "type.googleapis.com/google.cloud.tpu.v2.QueuedResource"
 EMPTY_TYPE = "type.googleapis.com/google.protobuf.Empty"
+MAX_MEMBERS = 64
+"""More nodes are not made of one slice; each has an id of its own."""
 
 
 def moment(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
-def node_view(row: NodeRow) -> Node:
-    """The node as Cloud TPU v2 shows it. It has an endpoint a host once it has been READY."""
+def node_views(row: NodeRow) -> list[Node]:
+    """The nodes that a slice is to the Cloud TPU API: one, or one for each of several that were queued for."""
+    members = [None] if row.node_prefix is None else list(range(row.num_slices))
+    return [node_view(row, member) for member in members]
+
+
+def node_view(row: NodeRow, member: int | None = None) -> Node:
+    """The node with the fields of all versions. It has an endpoint a host once it has been READY.
+
+    ``member`` is the number of the one to show of a multislice whose slices are nodes of their own.
+    """
     hosts = Block(Address(row.host, row.port), num_hosts(row)).hosts()
+    name, number = row.full_name, int(row.uid, 16)
+    if member is not None:
+        each = len(hosts) // row.num_slices
+        hosts = hosts[member * each : (member + 1) * each]
+        name = node_name(row.project, row.zone, f"{row.node_prefix}-{member}")
+        number = number * MAX_MEMBERS + member
     endpoints = [NetworkEndpoint(ip_address=host, port=row.port) for host in hosts]
     return Node.model_validate(
         row.spec
         | {
-            "name": row.full_name,
-            "id": str(int(row.uid, 16)),
+            "name": name,
+            "id": str(number),
             "acceleratorType": row.accelerator_type,
             "state": row.state,
             "health": health_of(row.state, row.health_description),
             "healthDescription": row.health_description,
             "networkEndpoints": None if row.state is NodeState.CREATING else endpoints,
             "createTime": moment(row.create_time),
-            "apiVersion": ApiVersion.V2,
+            "apiVersion": ApiVersion[row.api_version],
+            "queuedResource": row.queued_resource,
             "multisliceNode": True if row.num_slices > 1 else None,
         }
     )
 
 
-def node_response(row: NodeRow) -> dict[str, Any]:
+def node_response(row: NodeRow, member: int | None = None) -> dict[str, Any]:
     """The node as an operation's response carries it."""
-    return {"@type": NODE_TYPE, **node_view(row).to_json()}
+    return {"@type": NODE_TYPE, **node_view(row, member).to_json()}
 
 
 def operation_view(row: OperationRow) -> Operation:

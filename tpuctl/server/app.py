@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 
 from tpuctl.control.plane import ControlPlane
-from tpuctl.server import v1, v2
+from tpuctl.server import discovery, rest, v1
 from tpuctl.server.auth import BearerAuth
 from tpuctl.server.replies import HANDLERS
 
@@ -26,7 +26,7 @@ def application(plane: ControlPlane, token: str, on_ready: Callable[[], None] = 
         await run_in_threadpool(plane.end)
 
     return Starlette(
-        routes=[*v2.routes(plane), *v1.routes(plane)],
+        routes=[*rest.routes(plane), discovery.route(plane), *v1.routes(plane)],
         middleware=[Middleware(BearerAuth, token=token, token_file=str(plane.home.token))],
         exception_handlers=HANDLERS,
         lifespan=lifespan,

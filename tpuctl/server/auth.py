@@ -13,6 +13,9 @@ from tpuctl.api.errors import Unauthenticated
 from tpuctl.api.home import Home
 from tpuctl.server.replies import error_reply
 
+PUBLIC = frozenset({"/$discovery/rest"})
+"""What anyone may read: clients fetch the API's description before they have a token."""
+
 
 def load_token(home: Home) -> str:
     """The home's token, made (mode 0600) if there is none. Raises OSError."""
@@ -36,7 +39,8 @@ class BearerAuth:
         self._token_file = token_file
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan" or hmac.compare_digest(self._expected, _given(scope)):
+        public = scope["type"] == "lifespan" or scope["path"] in PUBLIC
+        if public or hmac.compare_digest(self._expected, _given(scope)):
             await self._app(scope, receive, send)
             return
         what = "the bearer token is wrong" if _given(scope) else "a bearer token is missing"

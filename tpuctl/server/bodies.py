@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 
@@ -16,13 +16,17 @@ AnyModel = TypeVar("AnyModel", bound=Model)
 
 async def body(request: Request, kind: type[AnyModel]) -> AnyModel:
     """The body as a model; an empty one counts as ``{}``. Raises InvalidArgument or pydantic's ValidationError."""
+    return kind.model_validate(await json_body(request))
+
+
+async def json_body(request: Request) -> Any:
+    """The body as a JSON value; an empty one counts as ``{}``. Raises InvalidArgument."""
     data = bytearray()
     async for chunk in request.stream():
         data += chunk
         if len(data) > MAX_BODY_BYTES:
             raise InvalidArgument(f"the request body is larger than {MAX_BODY_BYTES} bytes")
     try:
-        value = json.loads(data or b"{}")
+        return json.loads(data or b"{}")
     except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"the request body is not JSON: {error}") from error
-    return kind.model_validate(value)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
-
-from starlette.datastructures import QueryParams
 
 from tpuctl.api.errors import InvalidArgument
 
 MAX_PAGE = 1000
+MAX_DIGITS = 10
 Item = TypeVar("Item")
 
 
-def page(items: Sequence[Item], query: QueryParams) -> tuple[list[Item], str | None]:
+def page(items: Sequence[Item], query: Mapping[str, str]) -> tuple[list[Item], str | None]:
     """The page asked for and the token of the next one. Raises InvalidArgument."""
     size = _number(query, "pageSize") or MAX_PAGE
     first = _number(query, "pageToken")
@@ -21,8 +20,8 @@ def page(items: Sequence[Item], query: QueryParams) -> tuple[list[Item], str | N
     return list(items[first:end]), str(end) if end < len(items) else None
 
 
-def _number(query: QueryParams, name: str) -> int:
+def _number(query: Mapping[str, str], name: str) -> int:
     text = query.get(name) or "0"
-    if not (text.isascii() and text.isdigit()):
+    if not (text.isascii() and text.isdigit() and len(text) < MAX_DIGITS):
         raise InvalidArgument.of_fields({name: f"{text!r} is not valid"})
     return int(text)

@@ -129,7 +129,7 @@ def test_a_missing_node_is_told_as_cloud_tpu_tells_it(http: httpx.Client) -> Non
         ("POST", f"{ZONE}/nodes?nodeId=a", '{"acceleratorType": 3}', 400, "acceleratorType: Input should be"),
         ("POST", f"{ZONE}/nodes?nodeId=a", "{}", 400, "acceleratorType is required"),
         ("POST", f"{ZONE}/nodes?nodeId=A", '{"acceleratorType": "v3-8"}', 400, "node name 'A' is not valid"),
-        ("POST", f"{ZONE}/nodes", '{"acceleratorType": "v3-8"}', 400, "node name '' is not valid"),
+        ("POST", f"{ZONE}/nodes?nodeId=a&x=1", "{}", 400, 'Unknown name "x": Cannot bind query parameter.'),
         ("POST", f"{ZONE}/nodes?nodeId=a", '{"acceleratorType": "v9-8"}', 400, "Did you mean v"),
         ("GET", "/v2/projects/local/locations/mars/nodes", None, 403, "Location mars is not found"),
         ("GET", f"{ZONE}/nodes?pageSize=x", None, 400, "pageSize: 'x' is not valid"),
