@@ -92,3 +92,8 @@ def zone_of(full_name: str) -> str:
 def shape_text(accelerator_type: str, num_slices: int = 1) -> str:
     """What people call slices that are joined over the data-centre network: ``2 x v3-8``."""
     return f"{num_slices} x {accelerator_type}" if num_slices > 1 else accelerator_type
+
+
+def worker_label(number: int) -> str:
+    """What begins the lines of one of several workers where they are shown together: ``[worker 3]`` and a blank."""
+    return f"[worker {number}]"

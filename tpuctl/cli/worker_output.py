@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from tpuctl.api.names import worker_label
 from tpuctl.cli import exit_codes
 from tpuctl.cli.problems import Problem
 
@@ -50,7 +51,7 @@ class WorkerOutput:
         self._begun.clear()
 
     def _prefix(self, worker: int, stream: str) -> str:
-        name = f"[worker {worker}]"
+        name = worker_label(worker)
         return (
             f"\x1b[{COLOURS[worker % len(COLOURS)]}m{name}\x1b[0m " if _coloured(self._streams[stream]) else f"{name} "
         )

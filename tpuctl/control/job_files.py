@@ -15,6 +15,7 @@ from backend.host.workers import HostedSlice, Process
 from tpuctl.api.errors import ResourceExhausted
 from tpuctl.api.home import Home
 from tpuctl.api.jobs import JobRequest, JobWorker, WorkerPhase
+from tpuctl.api.names import worker_label
 from tpuctl.control.job_states import shell_status
 from tpuctl.control.metrics_file import METRICS_FILE
 from tpuctl.store import JobRow
@@ -77,16 +78,25 @@ def write_job_files(
         for process in running:
             place = worker_directory(directory, process.index)
             place.mkdir(mode=0o700)
+            given = beside_label(request.environment, process.index) if len(running) > 1 else request.environment
             write_json(
                 place / "job.json",
                 {
                     "name": job.name,
                     "command": request.command,
                     "workingDirectory": request.working_directory,
-                    "environment": merged(request.environment, worker_environment(hosted, process, job.name)),
+                    "environment": merged(given, worker_environment(hosted, process, job.name)),
                     "metadata": {"host": process.worker.ip_address, "values": metadata(hosted, process)},
                 },
             )
     except OSError as error:
         executor.remove(directory)
         raise ResourceExhausted(f"cannot write {directory}: {error.strerror}; nothing was changed") from error
+
+
+def beside_label(environment: Mapping[str, str], worker: int) -> dict[str, str]:
+    """The environment of one of several workers: what it draws as wide as the terminal finds room beside its label."""
+    columns = environment.get("COLUMNS", "")
+    if not (columns.isascii() and columns.isdigit()):
+        return dict(environment)
+    return {**environment, "COLUMNS": str(max(1, int(columns) - len(worker_label(worker)) - 1))}

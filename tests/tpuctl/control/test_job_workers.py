@@ -183,6 +183,19 @@ def test_one_process_can_drive_all_hosts(submit: Submit, ended: Ended) -> None:
     assert (done.state, done.hosts, done.processes, done.workers[0].hosts) == (JobState.SUCCEEDED, 2, 1, 2)
 
 
+@pytest.mark.parametrize(
+    ("given", "processes", "seen"),
+    [("100", 2, ["89"] * 2), ("100", 1, ["100"]), ("5", 2, ["1"] * 2), ("wide", 2, ["wide"] * 2)],
+)
+def test_what_several_workers_draw_leaves_room_for_their_labels(
+    submit: Submit, ended: Ended, given: str, processes: int, seen: list[str]
+) -> None:
+    environment = {"PATH": os.environ["PATH"], "COLUMNS": given}
+    code = "open(f'{os.environ[\"TPUCTL_ARTIFACTS_DIR\"]}/{who}', 'w').write(os.environ['COLUMNS'])"
+    done = ended(submit(code, processes=processes, environment=environment))
+    assert [Path(path).read_text() for path in done.artifacts] == seen
+
+
 def test_the_command_can_run_on_some_workers_only(submit: Submit, ended: Ended) -> None:
     done = ended(submit("raise SystemExit(who - 1)", workers=[1]))
     assert (done.state, done.processes, [worker.index for worker in done.workers]) == (JobState.SUCCEEDED, 2, [1])
