@@ -130,5 +130,5 @@ METHODS = (
 
 
 def methods(version: str) -> Iterator[Method]:
-    """Those that ``version`` has; a path with a verb comes before the one that it extends."""
-    yield from sorted((one for one in METHODS if version in one.versions), key=lambda one: ":" not in one.path)
+    """Those that ``version`` has."""
+    return (method for method in METHODS if version in method.versions)

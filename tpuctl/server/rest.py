@@ -15,7 +15,7 @@ from tpuctl.api.errors import InvalidArgument, Unimplemented
 from tpuctl.control.plane import ControlPlane
 from tpuctl.server.bodies import json_body
 from tpuctl.server.handlers import HANDLERS, Call
-from tpuctl.server.methods import METHODS, STANDARD_QUERY, VERSIONS, Method, methods
+from tpuctl.server.methods import METHODS, STANDARD_QUERY, VERSIONS, Method
 from tpuctl.server.versions import read, shown
 
 OURS = {"nodes.create": frozenset({"numSlices"})}
@@ -28,9 +28,12 @@ def routes(plane: ControlPlane) -> list[Mount]:
 
 
 def _routes(plane: ControlPlane, version: str) -> list[Route]:
-    there = [_route(method, _endpoint(plane, method, version)) for method in methods(version)]
-    elsewhere = [_route(method, _absent(method, version)) for method in METHODS if version not in method.versions]
-    return [*there, *elsewhere, Route("/projects/{rest:path}:{verb}", _unknown(version), methods=["POST"])]
+    """A path with a verb comes before the one that it extends."""
+    made = [
+        _route(method, _endpoint(plane, method, version) if version in method.versions else _absent(method, version))
+        for method in sorted(METHODS, key=lambda method: ":" not in method.path)
+    ]
+    return [*made, Route("/projects/{rest:path}:{verb}", _unknown(version), methods=["POST"])]
 
 
 def _route(method: Method, endpoint: Endpoint) -> Route:

@@ -10,16 +10,21 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import psutil
 import pytest
 from plane_process import run
+from serving import client_of, make_plane
 
 from backend.host import process
 from tpuctl.api.errors import ApiError
 from tpuctl.api.home import Home
 from tpuctl.client import Client
+from tpuctl.control.plane import ControlPlane
 
+ZONE = "/v2/projects/local/locations/europe-west4-a"
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["__main__", "tpuctl.server.serve"])  # so that a start costs no imports
 
@@ -106,3 +111,23 @@ def is_gone(client: Client, node: str) -> bool:
 @pytest.fixture(name="wait_until")
 def wait_until_fixture() -> Callable[..., None]:
     return wait_until
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> ControlPlane:
+    return make_plane(tmp_path)
+
+
+@pytest.fixture
+def http(plane: ControlPlane) -> Iterator[httpx.Client]:
+    yield from client_of(plane)
+
+
+@pytest.fixture
+def make(http: httpx.Client, wait_until: Callable[..., None]) -> Callable[[str], Any]:
+    def create(name: str) -> Any:
+        operation = http.post(f"{ZONE}/nodes?nodeId={name}", json={"acceleratorType": "v3-8"}).json()
+        wait_until(lambda: http.get("/v2/" + operation["name"]).json()["done"])
+        return http.get("/v2/" + operation["name"]).json()
+
+    return create

@@ -3,67 +3,18 @@
 from __future__ import annotations
 
 import json
-import socket
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
+from serving import TOKEN, serving
 
-from backend.host.executor import LocalExecutor
-from tpuctl.api.home import Home
 from tpuctl.control.plane import ControlPlane
-from tpuctl.server.app import application
 
-FAKE_RUNTIME = Path(__file__).parents[1] / "control" / "fake_runtime.py"
 ZONE = "/v2/projects/local/locations/europe-west4-a"
 JOBS = "/tpuctl/v1/projects/local/jobs"
 JOB = {"command": ["true"], "workingDirectory": "/", "acceleratorType": "v3-8"}
-TOKEN = "the-token"  # noqa: S105
-
-
-@pytest.fixture
-def plane(tmp_path: Path) -> ControlPlane:
-    return ControlPlane(Home(tmp_path), LocalExecutor((sys.executable, str(FAKE_RUNTIME))))
-
-
-@contextmanager
-def serving(plane: ControlPlane) -> Iterator[str]:
-    """The application behind a real socket; gives its URL."""
-    config = uvicorn.Config(application(plane, TOKEN), port=0, log_config=None)
-    server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
-        thread.join()
-
-
-@pytest.fixture
-def http(plane: ControlPlane, tmp_path: Path) -> Iterator[httpx.Client]:
-    with serving(plane) as url, httpx.Client(base_url=url, headers={"authorization": f"Bearer {TOKEN}"}) as client:
-        yield client
-    for directory in [*tmp_path.glob("slices/*"), *tmp_path.glob("jobs/*")]:
-        plane.executor.end(directory, kill=True)
-        while plane.executor.is_alive(directory):
-            time.sleep(0.01)
-
-
-@pytest.fixture
-def make(http: httpx.Client, wait_until: Callable[..., None]) -> Callable[[str], Any]:
-    def create(name: str) -> Any:
-        operation = http.post(f"{ZONE}/nodes?nodeId={name}", json={"acceleratorType": "v3-8"}).json()
-        wait_until(lambda: http.get("/v2/" + operation["name"]).json()["done"])
-        return http.get("/v2/" + operation["name"]).json()
-
-    return create
 
 
 Make = Callable[[str], Any]
