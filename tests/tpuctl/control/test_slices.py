@@ -197,7 +197,7 @@ def test_a_taken_name_is_refused(plane: ControlPlane, wait_until: Wait) -> None:
 
 
 def test_an_unknown_type_is_refused_with_the_valid_ones(plane: ControlPlane) -> None:
-    with pytest.raises(InvalidArgument, match=r"Did you mean v3-8\? Valid types: .*v3-2048"):
+    with pytest.raises(InvalidArgument, match=r"Did you mean v3-64\? Valid types: .*v3-2048"):
         plane.create_node(P, Z, "a", NodeSpec(accelerator_type="v3-88"))
     assert plane.list_nodes(P, Z) == []
 
