@@ -20,6 +20,7 @@ COORDINATOR_PORT = 8482
 _NUMBERS = 256 * 254
 """Addresses of 127.84.0.0/16 without .0 and .255 endings."""
 _TRIES = 256
+_PROBE_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,12 @@ class Address:
     def coordinator(self) -> Address:
         """Where the slice whose runtime listens here has its coordinator of jax.distributed."""
         return Address(self.host, self.port + COORDINATOR_PORT - TPU_PORT)
+
+    def listens(self) -> bool:
+        """Whether somebody accepts connections here."""
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.settimeout(_PROBE_SECONDS)
+            return probe.connect_ex((self.host, self.port)) == 0
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 _FORGET_SECONDS = 10.0
 _TROUBLES_KEPT = 100
@@ -104,6 +105,10 @@ class Parties:
         if run.trouble is None:
             self.troubles.pop(run.job, None)
 
+    def telemetry(self) -> list[dict[str, Any]]:
+        """The runs as they are: who waits at which launch for processes that have not attached, and what has failed."""
+        return [_told(run) for run in list(self._runs)]
+
     def _keep(self, job: str, text: str) -> None:
         self.troubles[job] = text
         while len(self.troubles) > _TROUBLES_KEPT:
@@ -117,3 +122,20 @@ class Parties:
             return False
         broken = not self._runs or any(run.spoiled or run.trouble for run in self._runs)
         return broken or time.monotonic() - self._left_time > _FORGET_SECONDS
+
+
+def _told(run: Run) -> dict[str, Any]:
+    parties = dict(run.parties)
+    appointments = [party.appointment for party in parties.values() if not party.ended]
+    missing = {
+        process: appointment.label
+        for appointment in appointments
+        if appointment is not None
+        for process in appointment.processes - parties.keys()
+    }
+    return {
+        "job": run.job,
+        "missing": sorted(missing),
+        "launch": next(iter(missing.values()), None),
+        "trouble": run.trouble,
+    }

@@ -109,6 +109,7 @@ class Slice:
                 for each in self.occupancy.holders
             ],
             "troubles": dict(self.parties.troubles),
+            "runs": self.parties.telemetry(),
             "faults": self.links.telemetry(),
             "faultText": self.links.faults.text() if self.links.faults else None,
             **self.counters.values(),

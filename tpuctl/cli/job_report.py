@@ -78,4 +78,5 @@ def _failure(job: Job) -> str:
     if job.exit_code is not None:
         return f"failed with exit status {job.exit_code}"
     has_run = job.start_time is not None or job.metrics
-    return "was ended while it ran: its exit status is not known" if has_run else "failed before it started"
+    unknown = "" if job.error else ": its exit status is not known"
+    return f"was ended while it ran{unknown}" if has_run else "failed before it started"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
+from pathlib import Path
 
 from backend.host.executor import LocalExecutor, WorkerState
+from backend.host.output import LOG_FILE, append
 from tpuctl.api.errors import ApiError, FailedPrecondition, Internal, from_status
 from tpuctl.api.home import Home
 from tpuctl.api.jobs import JobState
@@ -24,6 +28,7 @@ from tpuctl.control.job_states import (
 )
 from tpuctl.control.metrics_file import MetricsFile
 from tpuctl.control.patience import Patience
+from tpuctl.control.stalled import Stalls
 from tpuctl.store import JobRow, NodeRow, Store, Transaction
 
 WORKER_GRACE_SECONDS = 8.0
@@ -38,6 +43,7 @@ class JobReconciler:
         self._executor = executor
         self._home = home
         self._ending = Patience(WORKER_GRACE_SECONDS)
+        self._stalls = Stalls(home)
 
     def step(self, job: JobRow, node: NodeRow | None) -> None:
         """``node`` is the job's slice, if there is one. Raises ApiError."""
@@ -49,11 +55,13 @@ class JobReconciler:
             for number, state in states.items()
             if state in (WorkerState.EXITED, WorkerState.LOST)
         }
-        failed = job.failed_worker if job.failed_worker is not None else first_failure(ends)
-        action = next_action(
-            job.state, states.values(), chips, cancel_requested=job.cancel_requested, failed=failed is not None
-        )
+        failed = _failed(job, ends)
+        running = [number for number, state in states.items() if state is WorkerState.RUNNING]
+        broken = failed is not None or job.error is not None
+        action = next_action(job.state, states.values(), chips, cancel_requested=job.cancel_requested, failed=broken)
         match action:
+            case JobAction.KEEP if job.state is JobState.RUNNING and node is not None:
+                self._look(job, node, running)
             case JobAction.START if node is not None:
                 self._start(job, node)
             case JobAction.ADOPT:
@@ -64,7 +72,7 @@ class JobReconciler:
                 self._finish(job, node, JobState.FAILED, FailedPrecondition(f"slice {job.slice} is gone or stopped"))
             case JobAction.END:
                 self._note_failure(job, failed, ends)
-                self._end(job, [number for number, state in states.items() if state is WorkerState.RUNNING])
+                self._end(job, running)
             case JobAction.FINISH:
                 self._take_ends(job, node, chips, {number: ends.get(number) for number in directories}, failed)
 
@@ -90,6 +98,26 @@ class JobReconciler:
             change.replace(job, state=JobState.RUNNING, start_time=time.time(), **failure)
             change.event(job.full_name, f"{job.state} -> {JobState.RUNNING}", f"on slice {job.slice}")
 
+    def _look(self, job: JobRow, node: NodeRow, running: list[int]) -> None:
+        """See to it that a job that cannot go on is ended, and say why to those who watch it."""
+        reason = self._stalls.look(job, node, running)
+        if reason is None:
+            return
+        for number in running:
+            self._say(worker_place(self._home, job, number), f"ending the job: {reason}")
+        with self._store.change() as change:
+            change.replace(job, error=FailedPrecondition(reason).to_status())
+            change.event(job.full_name, "cannot go on", reason)
+
+    def _say(self, place: Path, text: str) -> None:
+        """Add a line to what a worker writes to stderr."""
+        with contextlib.suppress(OSError):
+            descriptor = os.open(place / LOG_FILE, os.O_WRONLY | os.O_APPEND)
+            try:
+                append(descriptor, "stderr", time.time(), f"tpuctl: {text}\n")
+            finally:
+                os.close(descriptor)
+
     def _note_failure(self, job: JobRow, failed: int | None, ends: Ends) -> None:
         """Write down which worker failed first, before the others end for it."""
         if failed is None or job.failed_worker is not None:
@@ -112,10 +140,11 @@ class JobReconciler:
             if exit is None:
                 self._executor.end_leftovers(worker_place(self._home, job, number))
         if failed is None:
-            failed = first_failure(ends)
-        state = outcome(failed, cancel_requested=job.cancel_requested)
+            failed = _failed(job, ends)
+        stalled = _is_stalled(job)
+        state = outcome(failed, stalled=stalled, cancel_requested=job.cancel_requested)
         known = [exit for exit in ends.values() if exit is not None]
-        told = ends.get(failed if failed is not None else min(ends))
+        told = None if stalled else ends.get(failed if failed is not None else min(ends))
         times: dict[str, object] = {}
         if known:
             start, end = min(exit.start_time for exit in known), max(exit.end_time for exit in known)
@@ -179,6 +208,7 @@ class JobReconciler:
             change.event(job.full_name, f"{job.state} -> {state}", "" if error is None else error.message)
             if ended.ephemeral_slice and not ended.keep_slice:
                 self._give_back(change, ended)
+        self._stalls.forget(job)
         for worker in job.workers:
             self._ending.reset(f"{job.uid}/{worker['index']}")
 
@@ -186,3 +216,13 @@ class JobReconciler:
         made = change.node(owner_job=job.uid)
         if made is not None and made.state is not NodeState.DELETING:
             operations.begin_delete(change, made)
+
+
+def _is_stalled(job: JobRow) -> bool:
+    """Whether a job is ended because it cannot go on, though no worker has failed."""
+    return job.error is not None and job.failed_worker is None
+
+
+def _failed(job: JobRow, ends: Ends) -> int | None:
+    """The worker that failed first, if one did before the job was ended."""
+    return job.failed_worker if job.failed_worker is not None or _is_stalled(job) else first_failure(ends)

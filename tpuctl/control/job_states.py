@@ -76,11 +76,11 @@ def first_failure(ends: Ends) -> int | None:
     return min(lost) if lost else min(failed, key=lambda number: (failed[number], number)) if failed else None
 
 
-def outcome(failed: int | None, *, cancel_requested: bool) -> JobState:
-    """The state a job ends in; ``failed`` is the worker that failed first."""
+def outcome(failed: int | None, *, cancel_requested: bool, stalled: bool = False) -> JobState:
+    """The state a job ends in; ``failed`` is the worker that failed first, ``stalled`` that it could not go on."""
     if cancel_requested:
         return JobState.CANCELLED
-    return JobState.SUCCEEDED if failed is None else JobState.FAILED
+    return JobState.FAILED if stalled or failed is not None else JobState.SUCCEEDED
 
 
 def shell_status(exit: Exit) -> int | None:

@@ -58,6 +58,12 @@ def trouble(said: Said | None, job: str) -> str | None:
     return None if text is None else str(text)
 
 
+def run(said: Said | None, job: str) -> dict[str, Any] | None:
+    """What the slice says of the processes of ``job`` that have attached last; None if none has."""
+    runs = [] if said is None else said.get("runs", [])
+    return next((found for found in reversed(runs) if found["job"] == job), None)
+
+
 def slice_view(node: NodeRow, said: Said | None, job: str | None) -> Slice:
     """A slice as `status` shows it; ``job`` is the one that runs on it."""
     shape = kind_of(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 
 import pytest
@@ -45,3 +46,10 @@ def test_where_there_is_only_one_address_all_hosts_have_it() -> None:
 
 def test_the_coordinator_is_on_the_port_that_jax_expects() -> None:
     assert str(Address("127.84.1.1", 8470).coordinator) == "127.84.1.1:8482"
+
+
+def test_an_address_listens_while_somebody_accepts_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = Address("127.0.0.1", server.getsockname()[1])
+        assert address.listens()
+    assert not address.listens()

@@ -113,6 +113,11 @@ def test_how_workers_end_is_how_their_job_ends(failed: int | None, cancelled: bo
     assert outcome(failed, cancel_requested=cancelled) is state
 
 
+def test_a_job_that_could_not_go_on_has_failed_though_no_worker_has() -> None:
+    assert outcome(None, cancel_requested=False, stalled=True) is JobState.FAILED
+    assert outcome(None, cancel_requested=True, stalled=True) is JobState.CANCELLED
+
+
 @pytest.mark.parametrize(
     ("exit", "status", "words"),
     [
