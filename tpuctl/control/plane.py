@@ -26,7 +26,7 @@ from tpuctl.control.loop import Loop
 from tpuctl.control.metrics_file import MetricsFile
 from tpuctl.control.operations import request_key
 from tpuctl.control.queued_views import queued_view
-from tpuctl.control.views import job_view, node_view, node_views, operation_view
+from tpuctl.control.views import MAX_MEMBERS, job_view, members, node_view, node_views, operation_view
 from tpuctl.store import JobRow, NodeRow, OperationRow, Reader, Store, Transaction
 
 Result = TypeVar("Result")
@@ -63,6 +63,23 @@ class ControlPlane:
     def list_nodes(self, project: str, zone: str) -> list[Node]:
         with self.store.read() as reader:
             return [view for row in reader.nodes(**_in(project, zone)) for view in node_views(row)]
+
+    def page_of_nodes(self, project: str, zone: str, start: int, size: int) -> tuple[list[Node], int | None]:
+        """At most ``size`` nodes from ``start`` on, and where the next page starts; None if there is none.
+
+        A place in the list counts slices, and members within one.
+        """
+        first, skip = divmod(start, MAX_MEMBERS)
+        found: list[Node] = []
+        with self.store.read() as reader:
+            rows = reader.some_nodes(first, size + 1, **_in(project, zone))
+        for number, row in enumerate(rows, first):
+            for member in members(row)[skip:]:
+                if len(found) == size:
+                    return found, number * MAX_MEMBERS + (member or 0)
+                found.append(node_view(row, member))
+            skip = 0
+        return found, None
 
     def get_node(self, project: str, zone: str, name: str) -> Node:
         with self.store.read() as reader:

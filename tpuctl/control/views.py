@@ -27,8 +27,12 @@ def moment(seconds: float | None) -> datetime | None:
 
 def node_views(row: NodeRow) -> list[Node]:
     """The nodes that a slice is to the Cloud TPU API: one, or one for each of several that were queued for."""
-    members = [None] if row.node_prefix is None else list(range(row.num_slices))
-    return [node_view(row, member) for member in members]
+    return [node_view(row, member) for member in members(row)]
+
+
+def members(row: NodeRow) -> list[int] | list[None]:
+    """The numbers of its nodes, if its slices are nodes of their own."""
+    return [None] if row.node_prefix is None else list(range(row.num_slices))
 
 
 def node_view(row: NodeRow, member: int | None = None) -> Node:

@@ -24,7 +24,7 @@ from tpuctl.api.queued import (
 from tpuctl.control import catalogue, guest
 from tpuctl.control.plane import ControlPlane
 from tpuctl.control.queued_states import seconds
-from tpuctl.server.paging import page
+from tpuctl.server.paging import page, place
 from tpuctl.server.versions import API_VERSIONS
 
 WAIT_SECONDS = 30.0
@@ -110,8 +110,8 @@ def list_reservations(_: ControlPlane, call: Call) -> Model:
 
 
 def list_nodes(plane: ControlPlane, call: Call) -> Model:
-    found, token = call.paged(plane.list_nodes(*call.parent))
-    return NodeList(nodes=found, next_page_token=token)
+    found, after = plane.page_of_nodes(*call.parent, *place(call.query))
+    return NodeList(nodes=found, next_page_token=None if after is None else str(after))
 
 
 def get_node(plane: ControlPlane, call: Call) -> Model:

@@ -12,11 +12,15 @@ MAX_DIGITS = 10
 Item = TypeVar("Item")
 
 
+def place(query: Mapping[str, str]) -> tuple[int, int]:
+    """Where the page asked for starts, and how much it holds at most. Raises InvalidArgument."""
+    return _number(query, "pageToken"), min(_number(query, "pageSize") or MAX_PAGE, MAX_PAGE)
+
+
 def page(items: Sequence[Item], query: Mapping[str, str]) -> tuple[list[Item], str | None]:
     """The page asked for and the token of the next one. Raises InvalidArgument."""
-    size = _number(query, "pageSize") or MAX_PAGE
-    first = _number(query, "pageToken")
-    end = first + min(size, MAX_PAGE)
+    first, size = place(query)
+    end = first + size
     return list(items[first:end]), str(end) if end < len(items) else None
 
 

@@ -51,6 +51,10 @@ class Reader:
         """The nodes whose columns equal ``where`` (or are in it, for a frozenset), oldest first."""
         return self._select(NodeRow, where)
 
+    def some_nodes(self, first: int, count: int, **where: object) -> list[NodeRow]:
+        """At most ``count`` of them, from number ``first`` on."""
+        return self._select(NodeRow, where, first, count)
+
     def operations(self, **where: object) -> list[OperationRow]:
         return self._select(OperationRow, where)
 
@@ -82,9 +86,13 @@ class Reader:
             query = query.where(tables.events.c.resource == resource)
         return [Event(**row) for row in self._connection.execute(query).mappings()]
 
-    def _select(self, kind: type[AnyRow], where: dict[str, object]) -> list[AnyRow]:
+    def _select(
+        self, kind: type[AnyRow], where: dict[str, object], first: int = 0, count: int | None = None
+    ) -> list[AnyRow]:
         table = _TABLES[kind]
         query = select(table).order_by(table.c.create_time)
+        if count is not None:
+            query = query.offset(first).limit(count)
         for column, value in where.items():
             wanted = table.c[column]
             query = query.where(wanted.in_(value) if isinstance(value, frozenset) else wanted == value)

@@ -158,3 +158,15 @@ def test_names_that_are_taken_are_refused(plane: ControlPlane) -> None:
     plane.create_node(P, Z, "q-1", NodeSpec(accelerator_type="v4-8"))
     with pytest.raises(AlreadyExists, match="nodes/q-1' already exists"):
         plane.create_queued(P, Z, "r", asked(spec={"multisliceParams": {"nodeCount": 2, "nodeIdPrefix": "q"}}))
+
+
+def test_pages_of_nodes_hold_what_was_asked_for(plane: ControlPlane, wait_until: Wait) -> None:
+    plane.create_node(P, Z, "first", NodeSpec(accelerator_type="v4-8"))
+    plane.create_queued(P, Z, "q", asked(spec={"multisliceParams": {"nodeCount": 3}}))
+    reaches(plane, wait_until, QueuedState.ACTIVE)
+    plane.create_node(P, Z, "last", NodeSpec(accelerator_type="v4-8"))
+    pages, start = [], 0
+    while start is not None:
+        found, start = plane.page_of_nodes(P, Z, start, 2)
+        pages.append([node.name.rpartition("/")[2] for node in found])
+    assert pages == [["first", "q-0"], ["q-1", "q-2"], ["last"]]

@@ -188,6 +188,6 @@ def test_an_unexpected_failure_is_told_as_internal(
     def fail(*_: object) -> None:
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr(plane, "list_nodes", fail)
+    monkeypatch.setattr(plane, "page_of_nodes", fail)
     answer = http.get(f"{ZONE}/nodes")
     assert (answer.status_code, answer.json()["error"]["status"]) == (500, "INTERNAL")
