@@ -23,16 +23,17 @@ Name = Annotated[
 @app.command("job")
 def cancel_job(name: Name, wait: Wait = True) -> None:
     """End a job: SIGTERM to its processes, SIGKILL five seconds later to those that are left."""
+    from tpuctl.api.errors import FailedPrecondition
     from tpuctl.cli import terminal
     from tpuctl.cli.plane import connect
     from tpuctl.cli.steps import step
 
     with connect() as client:
-        job = client.get_job(name)
-        if job.state.ended:
-            terminal.say(f"Job {name} has ended already: {job.state}")
+        try:
+            client.cancel_job(name)
+        except FailedPrecondition:
+            terminal.say(f"Job {name} has ended already: {client.get_job(name).state}")
             return
-        client.cancel_job(name)
         if not wait:
             terminal.say(f"Job {name} is being cancelled")
             return

@@ -6,7 +6,7 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from tpuctl.api.errors import Unavailable
+from tpuctl.api.errors import FailedPrecondition, Unavailable
 from tpuctl.cli import terminal
 from tpuctl.cli.job_progress import JobProgress
 from tpuctl.cli.plane import connect
@@ -105,7 +105,10 @@ def _cancelled(client: Client, name: str) -> bool:
         if not answer.startswith("c"):
             return False
     terminal.say(f"\nCancelling job {name}")
-    client.cancel_job(name)
+    try:
+        client.cancel_job(name)
+    except FailedPrecondition:
+        return False  # it has ended meanwhile
     return True
 
 

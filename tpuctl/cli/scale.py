@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections import deque
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tpuctl.api.errors import ApiError
+from tpuctl.api.errors import ApiError, FailedPrecondition
 from tpuctl.cli import exit_codes, terminal, training, zones
 from tpuctl.cli.launch import Launch
 from tpuctl.cli.output import Format, show_data
@@ -150,7 +151,7 @@ def _watch(client: Client, job: Job, title: str, said: deque[str]) -> Job:
 def _give_back(client: Client, name: str) -> None:
     """Cancel the job and wait until its slice has gone."""
     terminal.say(f"\nCancelling job {name} and giving back its slice")
-    if not client.get_job(name).state.ended:
+    with contextlib.suppress(FailedPrecondition):  # it has ended
         client.cancel_job(name)
     while any(node.name.rpartition("/")[2] == name for node in client.list_nodes()):
         time.sleep(POLL_SECONDS)
@@ -171,7 +172,10 @@ def _show(measured: Sequence[Measured], output: Format) -> None:
 
 
 def _draw(job: Job, rows: Sequence[dict[str, Any]]) -> str | None:
-    """Where the picture is: among the artifacts of the last job. None without what draws it, which is told."""
+    """Where the picture is: among the artifacts of the last job. None without what is drawn or draws it."""
+    if not any(row["deviceStepSeconds"] or row["hostStepSeconds"] for row in rows):
+        terminal.say("No picture: the job has no steps; a script tells of them with tpuctl.metrics.log(step=...)")
+        return None
     path = Path(job.directory) / "artifacts" / PICTURE
     try:
         from tpuctl.cli.scale_picture import draw

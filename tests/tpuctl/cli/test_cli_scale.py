@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from backend.hardware import accelerator_type
-from tpuctl.api.jobs import Job
+from tpuctl.api.errors import FailedPrecondition
+from tpuctl.api.jobs import Job, JobRequest
+from tpuctl.cli import follow
 from tpuctl.cli.launch import Launch
-from tpuctl.cli.scale import Measured, comparison, kinds, with_measured
+from tpuctl.cli.output import Format
+from tpuctl.cli.scale import Measured, comparison, kinds, run_on_each, with_measured
 from tpuctl.cli.scale_picture import figure
 
 JOBS = "/tpuctl/v1/projects/local/jobs"
@@ -69,6 +72,47 @@ def test_a_job_that_fails_is_told_and_the_others_are_compared(tpuctl, plane, mad
     assert result.stderr.count("exit status 3 (tpuctl logs job)") == 2
     assert "hello" in result.stderr
     assert result.stdout == ""
+
+
+def test_no_picture_is_drawn_of_jobs_without_steps(tpuctl, plane, made):
+    plane.set(f"{JOBS}/job", made | {"metrics": {}, "metricsTail": [], "deviceSeconds": None})
+    result = tpuctl("run", "job", "--scale", "v3-8,v3-32", "-o", "json", "train.py")
+    assert (result.exit_code, json.loads(result.stdout)["picture"]) == (0, None)
+    assert "No picture: the job has no steps" in result.stderr
+    assert "Warning" not in result.stderr
+
+
+class EndsInTime:
+    """A client whose jobs all end right after Ctrl-C, before they could be cancelled."""
+
+    def __init__(self, job):
+        self.job = Job.model_validate(job)
+        self.made = 0
+
+    def create_job(self, request):
+        self.made += 1
+        return self.job
+
+    def watch_job(self, name):
+        raise KeyboardInterrupt
+
+    def cancel_job(self, name):
+        raise FailedPrecondition(f"job {name} has already ended")
+
+    def list_nodes(self):
+        return []
+
+
+def test_ctrl_c_ends_the_comparison_even_if_the_job_has_just_ended(made):
+    client = EndsInTime(made)
+    request = JobRequest(name="train", command=["true"], working_directory="/")
+    assert run_on_each(client, request, kinds("v3-8,v3-32"), Format.JSON) == 130
+    assert client.made == 1
+
+
+def test_ctrl_c_is_forgotten_if_the_job_has_just_ended(made, monkeypatch):
+    monkeypatch.setattr(follow.terminal, "is_interactive", lambda: False)
+    assert follow._cancelled(EndsInTime(made), "job") is False
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from tests.tpuctl.cli.conftest import error_body
+
 NODES = "/v2/projects/local/locations/europe-west4-a/nodes"
 OPERATION = "projects/local/locations/europe-west4-a/operations/operation-1"
 
@@ -115,4 +117,6 @@ def test_cancel_job_waits_for_its_end(tpuctl, plane):
     plane.set("/tpuctl/v1/projects/local/jobs/train-1:cancel", ended, "POST")
     assert "is being cancelled" in tpuctl("cancel", "job", "train-1", "--no-wait").stderr
     plane.set("/tpuctl/v1/projects/local/jobs/train-1", ended)
+    refusal = error_body(400, "FAILED_PRECONDITION", "job train-1 has already ended")
+    plane.set("/tpuctl/v1/projects/local/jobs/train-1:cancel", refusal, "POST", 400)
     assert "has ended already: CANCELLED" in tpuctl("cancel", "job", "train-1").stderr
