@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.columns import Columns
 from rich.console import Group, RenderableType
+from rich.constrain import Constrain
 from rich.text import Text
 
 from backend.hardware import AcceleratorType, core_locations
@@ -23,9 +24,16 @@ Place = tuple[int, ...]
 
 
 def chip_map(
-    kind: AcceleratorType, num_slices: int, cores: Sequence[Mapping[str, Any]], failed: Collection[Place] = ()
+    kind: AcceleratorType,
+    num_slices: int,
+    cores: Sequence[Mapping[str, Any]],
+    width: int,
+    failed: Collection[Place] = (),
 ) -> RenderableType:
-    """Planes of chips, x to the right and y down, one for each z and slice; ``cores`` are the telemetry's."""
+    """Planes of chips, x to the right and y down, one for each z and slice; ``cores`` are the telemetry's.
+
+    As many are side by side as fit into ``width`` columns.
+    """
     fullest: dict[Place, float] = {}
     telemetry = {core["id"]: core for core in cores}
     for location in core_locations(kind, num_slices):
@@ -43,7 +51,7 @@ def chip_map(
         for rows in [[[fullest.get((number, x, y, z)) for x in range(x_size)] for y in range(y_size)]]
     ]
     broken = [Text(f"{CROSS} failed", style="red")] if failed else []
-    return Group(Columns(planes, padding=(1, 3)), Text(), _summary(cores), *broken)
+    return Group(Constrain(Columns(planes, padding=(1, 3)), width), Text(), _summary(cores), *broken)
 
 
 def _title(number: int | None, z: int | None) -> str:

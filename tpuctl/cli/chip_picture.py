@@ -24,14 +24,14 @@ DRAWN_CHIPS = 8
 """Slices of more chips than this are drawn small."""
 
 
-def slice_picture(found: Mapping[str, Any]) -> RenderableType:
-    """``found`` is a slice's telemetry, in which that of cores may be missing."""
+def slice_picture(found: Mapping[str, Any], width: int) -> RenderableType:
+    """``found`` is a slice's telemetry, in which that of cores may be missing; ``width`` is in columns."""
     kind = accelerator_type(found["type"], found.get("topology") or None)
     num_slices, cores = found.get("numSlices", 1), found.get("perCore", [])
     if num_slices > 1 or kind.num_chips > DRAWN_CHIPS or len(kind.shape) > 2:
         from tpuctl.cli.chip_map import chip_map
 
-        return chip_map(kind, num_slices, cores, failed_chips(found))
+        return chip_map(kind, num_slices, cores, width, failed_chips(found))
     return chip_picture(kind, cores, failed_chips(found))
 
 

@@ -27,7 +27,8 @@ def describe_slice(name: SliceName, zone: Zone = None, output: Output = Format.T
     from tpuctl.cli import terminal
     from tpuctl.cli.describe_view import slice_view
 
-    terminal.stdout().print(slice_view(found, wide=output is Format.WIDE))
+    console = terminal.stdout()
+    console.print(slice_view(found, terminal.columns(console, console.width), wide=output is Format.WIDE))
 
 
 @app.command("job")

@@ -25,8 +25,8 @@ MOST_WORKERS = 16
 """Of more than these, only those worth a look are shown."""
 
 
-def slice_view(found: dict[str, Any], wide: bool = False) -> RenderableType:
-    """A slice: ``found`` is the answer of /tpuctl/v1/…/slices/N."""
+def slice_view(found: dict[str, Any], width: int, wide: bool = False) -> RenderableType:
+    """A slice: ``found`` is the answer of /tpuctl/v1/…/slices/N; its picture is at most ``width`` columns wide."""
     used, limit = found.get("hbmBytesInUse"), found.get("hbmBytesLimit")
     busy = found.get("mxuBusyShare")
     state = found["state"]
@@ -48,7 +48,7 @@ def slice_view(found: dict[str, Any], wide: bool = False) -> RenderableType:
     if wide:
         fields |= {"Socket": found["socket"], "Folder": found["directory"], "Pid": str(found.get("pid", UNKNOWN))}
     attach = Text.assemble("Use it: ", (f'eval "$(tpuctl attach {found["name"]})"', "cyan"))
-    return Group(_fields(fields), "", slice_picture(found), "", attach)
+    return Group(_fields(fields), "", slice_picture(found, width), "", attach)
 
 
 def _shape(found: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -25,10 +26,13 @@ CLOCKS = "Device time and MXU busy are simulated: they come from the chips' timi
 
 
 class Column(NamedTuple):
-    """A column, what it shows of a slice or job, and the narrowest terminal it is shown in."""
+    """A column, what it shows of a slice or job, and the narrowest terminal it is shown in.
+
+    One that not every terminal shows is left out where all would have to be cut.
+    """
 
     heading: str
-    cell: Callable[[Resource], RenderableType]
+    cell: Callable[[Resource], Text | str]
     from_width: int = 0
 
 
@@ -63,12 +67,21 @@ def _table(
     if not rows:
         return None
     shown = [column for column in columns if wide or column.from_width <= width]
+    cells = {column: [column.cell(row) for row in rows] for column in shown}
+    while not wide and _width(cells) > width and any(column.from_width for column in cells):
+        del cells[max(cells, key=lambda column: (column.from_width, not column.heading))]
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in shown:
+    for column in cells:
         table.add_column(column.heading, no_wrap=True)
-    for row in rows:
-        table.add_row(*(column.cell(row) for column in shown))
+    for row in zip(*cells.values(), strict=True):
+        table.add_row(*row)
     return table
+
+
+def _width(cells: dict[Column, list[Text | str]]) -> int:
+    """How wide a table is in which nothing is cut: three spaces between columns, one at either end."""
+    widest = [max(cell_len(str(cell)) for cell in (column.heading, *those)) for column, those in cells.items()]
+    return sum(widest) + 3 * len(widest) - 1
 
 
 def _name(row: Resource) -> Text:
@@ -103,7 +116,7 @@ def _progress(job: Resource) -> str:
     return str(place._replace(step=None) if place.epoch is not None else place) or UNKNOWN
 
 
-def _progress_bar(job: Resource) -> RenderableType:
+def _progress_bar(job: Resource) -> Text | str:
     done = training.position(job.get("metrics") or {}).share
     return "" if done is None else bar(done)
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PIPED_COLUMNS = 2_000
+USUAL_COLUMNS = 100
 
 
 def stdout() -> Console:
@@ -19,9 +20,9 @@ def stdout() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_COLUMNS)
 
 
-def columns(console: Console) -> int:
-    """How wide a drawing may be: as the terminal is, in a pipe as most are."""
-    return min(console.width, 100) if sys.stdout.isatty() else 100
+def columns(console: Console, most: int = USUAL_COLUMNS) -> int:
+    """How wide a drawing may be: as the terminal is, but no more than ``most``; in a pipe as most terminals are."""
+    return min(console.width, most) if sys.stdout.isatty() else USUAL_COLUMNS
 
 
 @cache

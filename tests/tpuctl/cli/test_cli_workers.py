@@ -140,6 +140,17 @@ def test_describe_slice_names_its_workers(tpuctl, plane):
     assert len(re.findall(r"(?m)^[·▁ ]{60,}$", shown)) == 32
 
 
+def test_planes_of_a_pod_are_no_wider_than_a_terminal_in_a_pipe(tpuctl, plane):
+    plane.add_node("demo")
+    path = "/tpuctl/v1/projects/local/locations/europe-west4-a/slices/demo"
+    plane.set(path, plane.answers[f"GET {path}"][1] | {"type": "v4-8192", "topology": "16x16x16", "perCore": []})
+    lines = tpuctl("describe", "slice", "demo").stdout.splitlines()
+    planes = [re.findall(r"z = (\d+)", line) for line in lines if "z = " in line]
+    assert [int(z) for row in planes for z in row] == list(range(16))
+    assert {len(row) for row in planes} == {2}
+    assert max(len(line.rstrip()) for line in lines if "·" in line) <= 100
+
+
 def test_joined_slices_are_told_as_so_many_of_a_type(tpuctl, plane, pair):
     ends = [{"ipAddress": f"127.84.0.{host}", "port": 8470} for host in range(12)]
     plane.add_node("demo", acceleratorType="v3-32", multisliceNode=True, networkEndpoints=ends)
