@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, field_serializer
 
 from tpuctl.api.catalogue import Interval
 from tpuctl.api.model import Duration, ListOf, Model, WireEnum, only
@@ -59,6 +59,12 @@ class QueuedNodeSpec(Model):
     multislice_params: Annotated[MultisliceParams | None, only("v2")] = None
     multi_node_params: Annotated[MultiNodeParams | None, ALPHA] = None
     node: Node | None = None
+
+    @field_serializer("node", mode="wrap")
+    def _template(self, node: Node | None, written: SerializerFunctionWrapHandler) -> Any:
+        """A template has no name and no state of its own."""
+        value = written(node)
+        return value and {key: inner for key, inner in value.items() if key not in ("name", "state")}
 
     @property
     def several(self) -> MultisliceParams | None:

@@ -187,10 +187,15 @@ def service_identity(project: str, zone: str) -> api.ServiceIdentity:
 
 
 def _view(project: str, zone: str, row: AcceleratorType) -> api.AcceleratorType:
-    wire = WIRE_TYPES.get(row.generation.name)
-    configs = [] if wire is None else [AcceleratorConfig(type=wire, topology=row.topology)]
+    config = config_of(row)
     name = accelerator_type_name(project, zone, row.name)
-    return api.AcceleratorType(name=name, type=row.name, accelerator_configs=configs)
+    return api.AcceleratorType(name=name, type=row.name, accelerator_configs=[] if config is None else [config])
+
+
+def config_of(kind: AcceleratorType) -> AcceleratorConfig | None:
+    """The slice as generation and topology; None if the Cloud TPU API cannot name its generation so."""
+    wire = WIRE_TYPES.get(kind.generation.name)
+    return None if wire is None else AcceleratorConfig(type=wire, topology=kind.topology)
 
 
 def _by_name(name: str) -> AcceleratorType:

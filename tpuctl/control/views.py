@@ -10,7 +10,8 @@ from tpuctl.api.jobs import Job
 from tpuctl.api.names import node_name
 from tpuctl.api.nodes import ApiVersion, NetworkEndpoint, Node, NodeState
 from tpuctl.api.operations import Operation, OperationMetadata, Status
-from tpuctl.control.hosted import num_hosts
+from tpuctl.control import catalogue
+from tpuctl.control.hosted import kind_of, num_hosts
 from tpuctl.control.node_states import health_of
 from tpuctl.store import JobRow, NodeRow, OperationRow
 
@@ -54,6 +55,7 @@ def node_view(row: NodeRow, member: int | None = None) -> Node:
             "name": name,
             "id": str(number),
             "acceleratorType": row.accelerator_type,
+            "acceleratorConfig": catalogue.config_of(kind_of(row)),
             "state": row.state,
             "health": health_of(row.state, row.health_description),
             "healthDescription": row.health_description,

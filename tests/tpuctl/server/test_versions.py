@@ -150,6 +150,7 @@ def test_bodies_may_be_loose(http: httpx.Client, place: str, finish: Callable[..
     }
     done = finish(http.post(f"/v2/{place}/nodes?node_id=a", json=body).json())
     assert done["response"]["acceleratorType"] == "v4-8"
+    assert done["response"]["acceleratorConfig"] == {"type": "V4", "topology": "2x2x1"}
     assert done["response"]["dataDisks"] == [{"sourceDisk": "d"}]
     answer = http.patch(f"/v2/{place}/nodes/a?update_mask=data_disks, networkConfig.enableExternalIps", json={})
     assert "dataDisks" not in answer.json()["response"]
@@ -215,6 +216,7 @@ def test_a_queued_multislice_is_nodes_of_its_own(
     shown = http.get(f"/v2alpha1/{path}").json()
     assert shown["state"] == {"state": "ACTIVE", "stateInitiator": "SERVICE", "activeData": {}}
     assert [spec["nodeId"] for spec in shown["tpu"]["nodeSpec"]] == ["n-0", "n-1"]
+    assert shown["tpu"]["nodeSpec"][0]["node"] == NODE | {"acceleratorType": "v4-16"}
     assert "bestEffort" in shown.keys() - http.get(f"/v2/{path}").json().keys()
     nodes = http.get(f"/v2/{place}/nodes").json()["nodes"]
     assert [node["name"] for node in nodes] == [f"{place}/nodes/n-0", f"{place}/nodes/n-1"]
