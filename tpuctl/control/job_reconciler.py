@@ -25,6 +25,7 @@ from tpuctl.control.job_states import (
     outcome,
     shell_status,
     slice_state,
+    who_failed,
 )
 from tpuctl.control.metrics_file import MetricsFile
 from tpuctl.control.patience import Patience
@@ -172,10 +173,10 @@ class JobReconciler:
         trouble = None if node is None else self._trouble(job, node)
         exit = None if failed is None else ends.get(failed)
         if len(ends) > 1:
-            said = f"worker {failed} {how_it_ended(exit)}"
+            message = who_failed(failed, exit, trouble)
         else:
             said = "the job's worker was killed, and the command with it" if exit is None else ""
-        message = "\n".join(filter(None, (said, trouble)))
+            message = "\n".join(filter(None, (said, trouble)))
         if not message:
             return None
         return Internal(message) if exit is None else FailedPrecondition(message)

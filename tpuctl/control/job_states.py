@@ -88,6 +88,18 @@ def shell_status(exit: Exit) -> int | None:
     return exit.exit_code if exit.signal is None else 128 + exit.signal
 
 
+def who_failed(failed: int | None, exit: Exit | None, trouble: str | None) -> str:
+    """What is said of a job of several workers of which ``failed`` failed first; ``trouble`` is what its slice says.
+
+    Where launches failed for another worker, that is said alone: those that it left waiting may end before it does.
+    """
+    said = f"worker {failed} {how_it_ended(exit)}"
+    if trouble is None:
+        return said
+    is_victim = exit is not None and exit.signal is None and f"worker {failed} " not in trouble
+    return trouble if is_victim else f"{said}\n{trouble}"
+
+
 def how_it_ended(exit: Exit | None) -> str:
     """What is said of the worker that failed first."""
     if exit is None:

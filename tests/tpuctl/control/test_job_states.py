@@ -18,6 +18,7 @@ from tpuctl.control.job_states import (
     outcome,
     shell_status,
     slice_state,
+    who_failed,
 )
 
 A, R, E, L = WorkerState.ABSENT, WorkerState.RUNNING, WorkerState.EXITED, WorkerState.LOST
@@ -128,6 +129,22 @@ def test_a_job_that_could_not_go_on_has_failed_though_no_worker_has() -> None:
 def test_a_signal_is_told_as_a_shell_does(exit: Exit, status: int, words: str) -> None:
     assert shell_status(exit) == status
     assert how_it_ended(exit) == words
+
+
+@pytest.mark.parametrize(
+    ("failed", "exit", "trouble", "said"),
+    [
+        (1, FAILED, None, "worker 1 failed first: exit status 1"),
+        (1, FAILED, "worker 2 (pid 7) ended", "worker 2 (pid 7) ended"),
+        (2, FAILED, "worker 2 (pid 7) ended", "worker 2 failed first: exit status 1\nworker 2 (pid 7) ended"),
+        (1, Exit(None, 9, 0.0, 1.0), "worker 12 ended", "worker 1 died first: signal 9\nworker 12 ended"),
+        (1, None, "worker 2 ended", "worker 1 was killed, and its command with it\nworker 2 ended"),
+    ],
+)
+def test_a_worker_whose_launches_failed_for_another_is_not_blamed(
+    failed: int, exit: Exit | None, trouble: str | None, said: str
+) -> None:
+    assert who_failed(failed, exit, trouble) == said
 
 
 @pytest.mark.parametrize(
