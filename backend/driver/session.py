@@ -57,6 +57,8 @@ _MUCH_BYTES = 64 << 10
 _IDLE_SECONDS = 0.2
 _LAZY_SECONDS = 0.02
 _PATIENCE_SECONDS = 0.002
+_SHARED_PATIENCE_SECONDS = 0.02
+"""Where processes share a slice, a launch takes as long as the last of them needs to come to it."""
 _GLANCE_SECONDS = 0.001
 _FOREVER = 3600.0
 _LEAVING_SECONDS = 5.0
@@ -84,6 +86,7 @@ class Session:
         self.welcome = connection.welcome
         self.process = process
         self.processes = processes
+        self._patience_seconds = _PATIENCE_SECONDS if processes == 1 else _SHARED_PATIENCE_SECONDS
         self.done = 0
         self._connection = connection
         self._broken: Unavailable | None = None
@@ -281,7 +284,7 @@ class Session:
             callback(_waiting_in_a_circle())
             return
         heapq.heappush(self._callbacks, (sequence, next(self._callback_numbers), callback))
-        if not self._read_until(lambda: self.done >= sequence, _PATIENCE_SECONDS):
+        if not self._read_until(lambda: self.done >= sequence, self._patience_seconds):
             self._urgent_through = max(self._urgent_through, sequence)
             self._wake_collector.set()
         self._call_back()

@@ -13,11 +13,6 @@ from backend.runtime.parties import Appointment, Party, Run
 _ADVICE = "all processes of a job must launch the same programs in the same order"
 
 
-def is_complete(run: Run, appointment: Appointment) -> bool:
-    """Whether all processes that a launch needs have come to it."""
-    return not _missing(run, appointment)
-
-
 def obstacle(run: Run, appointment: Appointment, now: float) -> str | None:
     """Why a launch that some wait for can never start; None if it still may."""
     for process in _missing(run, appointment):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from backend.errors import FailedPrecondition
 from backend.link.messages import Execute
-from backend.runtime.agreement import is_complete, obstacle
+from backend.runtime.agreement import obstacle
 from backend.runtime.meetings import Meeting, Meetings
 from backend.runtime.parties import Appointment, Parties, Run
 from backend.runtime.session import Operation, Session
@@ -125,12 +125,16 @@ class LaunchQueue:
         run, meeting = stream.run, self._meetings.come(stream, appointment)
         if run.trouble is not None:
             self._give_up(run, run.trouble)
-        elif is_complete(run, appointment):
+        elif meeting.is_complete():
             self._launch(meeting)
-        elif trouble := obstacle(run, appointment, time.monotonic()):
+        elif self._may_be_in_vain(run) and (trouble := obstacle(run, appointment, time.monotonic())):
             self._give_up(run, trouble)
         else:
             self._meetings.wait(stream)
+
+    def _may_be_in_vain(self, run: Run) -> bool:
+        """Whether an obstacle is to be looked for: for those who come to the same launch and all live there is none."""
+        return len(self._meetings.of(run)) > 1 or any(party.ended for party in run.parties.values())
 
     def _launch(self, meeting: Meeting) -> None:
         """All have come."""

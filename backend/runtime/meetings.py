@@ -34,6 +34,10 @@ class Meeting:
     told: bool = False
     over: bool = False
 
+    def is_complete(self) -> bool:
+        """Whether all processes that the launch needs have come."""
+        return len(self.streams) == len(self.appointment.processes)
+
 
 class Meetings:
     """The meetings of all runs. Changed by the launch thread only."""
