@@ -151,17 +151,18 @@ def _legend(kind: AcceleratorType, small: bool) -> list[Text]:
     tile = "x".join(str(side) for side in host_tile(kind) if side > 1) or "1"
     lines = []
     if small:
-        lines.append(f"{CHIP} chip   ━ ┃ link inside a host   ─ │ link between hosts   a number is its host's")
+        lines.append(f"{CHIP} chip   ━ ┃ link inside a host   ─ │ link between hosts   a number: its host")
     else:
         lines.append(f"{HOST} host of {tile} chips; every chip is linked to its neighbours")
     if kind.wrap[0] or kind.wrap[1]:
         lines.append("↔ ↕ linked around to the other end")
     if len(kind.shape) == 3 and kind.shape[2] > 1:
-        ends = ", the last plane to the first" if kind.wrap[2] else ""
-        lines.append(f"along z each chip is linked to the one at its place in the next plane{ends}")
+        ends = ", the last to the first" if kind.wrap[2] else ""
+        lines.append(f"along z each chip is linked to the one in the next plane{ends}")
     if kind.twisted:
         for axis, shift in zip("xyz", twists(kind), strict=True):
-            by = " and ".join(f"{at} further along {along}" for at, along in zip(shift, "xyz", strict=True) if at)
+            by = " and ".join(f"{at} along {along}" for at, along in zip(shift, "xyz", strict=True) if at)
             if by:
-                lines.append(f"twisted: a link around the end of {axis} lands {by}")
+                further = by.replace(" along", " further along", 1)
+                lines.append(f"twisted: a link around the end of {axis} lands {further}")
     return [Text(line, style="dim") for line in lines]
