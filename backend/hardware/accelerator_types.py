@@ -86,8 +86,9 @@ class UnknownAcceleratorType(ValueError):
         nearest = _nearest(name)
         hint = f" Did you mean {nearest}?" if nearest else ""
         prefix = _ALIASES.get(nearest or name, nearest or name).partition("-")[0]
-        family = [row for row in ACCELERATOR_TYPES if row.startswith(f"{prefix}-")][:_MOST_NAMED]
-        valid = f"{', '.join(family)}" if family else f"those of {', '.join(_PREFIXES)}"
+        family = [row for row in ACCELERATOR_TYPES if row.startswith(f"{prefix}-")]
+        more = f" and {len(family) - _MOST_NAMED} more" if len(family) > _MOST_NAMED else ""
+        valid = ", ".join(family[:_MOST_NAMED]) + more if family else f"those of {', '.join(_PREFIXES)}"
         super().__init__(f'"{name}" is not an accelerator type.{hint} Valid types: {valid}; see tpuctl list types.')
         self.name = name
 

@@ -97,7 +97,8 @@ class FaultyParts:
         neighbours = self.torus.neighbours(one)
         if other not in neighbours:
             names = ", ".join(_name(chip) for chip in sorted(neighbours)) or "none"
-            raise InvalidArgument(f"chips {_name(one)} and {_name(other)} are not linked; {_name(one)} is to {names}")
+            linked = f"{_name(one)} is linked to {names}"
+            raise InvalidArgument(f"chips {_name(one)} and {_name(other)} are not linked; {linked}")
         return slice_index, one, other
 
     def host(self, text: str) -> int:

@@ -81,8 +81,7 @@ def step_seconds(job: Job) -> tuple[float | None, float | None]:
     """(device, host) seconds a step: as the script has measured them, else over all that the job has done."""
     found = job.to_json()
     rows = job.metrics_tail
-    device = job.metrics.get("device_step_seconds", training.device_step_seconds(found))
-    return device, job.metrics.get("host_step_seconds", training.host_step_seconds(rows))
+    return training.device_step_seconds(found), job.metrics.get("host_step_seconds", training.host_step_seconds(rows))
 
 
 def comparison(measured: Sequence[Measured]) -> list[dict[str, Any]]:

@@ -67,7 +67,10 @@ def host_step_seconds(rows: Sequence[Row]) -> float | None:
 
 
 def device_step_seconds(job: Mapping[str, Any]) -> float | None:
-    """Simulated device seconds a step: all that the job has run on the device, over its steps so far."""
+    """Simulated device seconds a step: as the script has measured them, else all it ran there over its steps so far."""
+    measured = (job.get("metrics") or {}).get("device_step_seconds")
+    if measured is not None:
+        return float(measured)
     steps = position(job.get("metrics") or {}).steps_done
     seconds = job.get("deviceSeconds")
     return seconds / steps if steps and seconds is not None else None

@@ -108,6 +108,7 @@ def test_a_topology_of_another_size_than_the_name_says_is_refused() -> None:
         ("v3-4096", r"Did you mean v3-2048\?"),
         ("v4-0", r"Did you mean v4-8\?"),
         ("v4", r"Did you mean v4-8\?"),
+        ("v5p", r"v5p-1024 and \d+ more; see tpuctl list types"),
         ("gpu", "Valid types: those of v2, v3, v4, v5litepod, v5p, v6e, tpu7x; see tpuctl list types"),
     ],
 )

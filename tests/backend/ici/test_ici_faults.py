@@ -52,7 +52,7 @@ def test_a_part_that_recovers_is_whole_again() -> None:
         ("chip", ["-1,0"], "is not a chip"),
         ("chip", [], "give a chip's coordinates"),
         ("link", ["0,0"], "two chips it joins, such as 0,0 0,1"),
-        ("link", ["0,0", "2,0"], r"not linked; \(0,0,0\) is to \(0,1,0\), \(1,0,0\)"),
+        ("link", ["0,0", "2,0"], r"not linked; \(0,0,0\) is linked to \(0,1,0\), \(1,0,0\)"),
         ("link", ["0,0", "0,0"], "not linked"),
         ("host", ["4"], r'"4" is not a host of this slice; it has hosts 0 to 3'),
         ("host", ["x"], "is not a host"),

@@ -106,6 +106,12 @@ def test_position_of_a_script_that_only_counts_steps():
     assert training.position({"loss": 1.0}).share is None
 
 
+def test_device_time_of_a_step_is_as_measured_or_else_all_over_the_steps():
+    job = {"deviceSeconds": 3.0, "metrics": {"step": 6}}
+    assert training.device_step_seconds(job) == 0.5
+    assert training.device_step_seconds(job | {"metrics": {"step": 6, "device_step_seconds": 0.2}}) == 0.2
+
+
 def test_step_time_is_measured_within_an_epoch():
     rows = [
         {"epoch": 1, "step": 2, "time": 10.0},
