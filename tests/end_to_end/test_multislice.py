@@ -11,7 +11,7 @@ from backend.hardware import generation
 from backend.ici.timing import DCN_LATENCY_SECONDS
 
 pytest.importorskip("jax")
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 GRADIENT_BYTES = 4 << 20
 SUM_GRADIENTS = f"""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 
+
+@pytest.mark.slow
 def test_kernels_with_a_grid_scratch_memory_and_dmas(run) -> None:
     run("""
         import jax, jax.numpy as jnp, numpy as np

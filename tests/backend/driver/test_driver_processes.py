@@ -91,6 +91,7 @@ PROGRAMS = """
 """
 
 
+@pytest.mark.slow
 def test_programs_give_each_process_the_bits_that_one_process_gets(workers, pod: Runtime) -> None:
     ran = []
     for processes in (1, 2):

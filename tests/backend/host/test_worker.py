@@ -151,6 +151,7 @@ def test_cancel_lets_the_command_clean_up(worker: Worker) -> None:
     assert "saved" in worker.printed("stdout")
 
 
+@pytest.mark.slow
 def test_cancel_kills_a_command_that_does_not_listen(worker: Worker) -> None:
     worker.python("import signal, time; signal.signal(15, signal.SIG_IGN); print('on', flush=True); time.sleep(60)")
     worker.wait_for("on")

@@ -108,6 +108,7 @@ def test_a_worker_that_fails_ends_the_job_with_its_status(
     assert nothing_is_left(job)
 
 
+@pytest.mark.slow
 def test_a_worker_that_does_not_listen_is_killed_with_the_rest(
     plane: ControlPlane, submit: Submit, ended: Ended, nothing_is_left: Gone
 ) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 from conftest import PlaneProcess
 
 from tpuctl.client import Client
@@ -18,6 +19,7 @@ def call(plane: PlaneProcess, client: Client, method: str, path: str, **more: An
     return httpx.request(method, client.url + path, headers=headers, **more).json()
 
 
+@pytest.mark.slow
 def test_killed_at_any_time_every_queued_resource_gets_its_node(
     plane_process: PlaneProcess, wait_until: Callable[..., None]
 ) -> None:
