@@ -7,6 +7,7 @@ Python sees a column once when it is made, once when it is ready and once when i
 from __future__ import annotations
 
 import ctypes
+import math
 from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -189,7 +190,7 @@ class Buffer:
 
     @property
     def nbytes(self) -> int:
-        return int(np.prod(self.column.shape, dtype=np.int64)) * self.column.dtype.itemsize
+        return math.prod(self.column.shape) * self.column.dtype.itemsize
 
     def delete(self) -> None:
         """Nobody can use it any more."""
@@ -229,13 +230,15 @@ class ColumnEvent:
         state = column.state
         over = state in (cells.READY, cells.FAILED) or session.is_calling_back()
         if over or not native.wait(self._address, callback, argument):
-            function = _Callback(callback)
-            session.as_soon_as_done(
-                column.sequence,
-                lambda error: function(error_handle(error) if error is not None else None, argument),
-            )
+            session.as_soon_as_done(column.sequence, calling(callback, argument))
         elif state == cells.PENDING:
             column.watch(session.as_soon_as_done)
+
+
+def calling(callback: int, argument: int) -> Callable[[TpuError | None], None]:
+    """What calls a C++ callback with an error, or with null."""
+    function = _Callback(callback)
+    return lambda error: function(error_handle(error) if error is not None else None, argument)
 
 
 def _allocate(count: int) -> list[int]:

@@ -7,14 +7,11 @@ import threading
 from typing import Any
 
 from backend.driver import cells, handles
-from backend.driver.columns import ColumnEvent
-from backend.driver.errors import error_handle
+from backend.driver.columns import ColumnEvent, calling
 from backend.driver.native import set_always_ready
 from backend.driver.session import Continuation, Session
 from backend.driver.slots import slot
 from backend.errors import TpuError, error_from_code
-
-_Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class OperationEvent(handles.Droppable):
@@ -119,8 +116,7 @@ def _on_ready(args: Any) -> None:
     if isinstance(event, ColumnEvent):
         event.on_ready(args.callback, args.user_arg)
         return
-    callback, user_argument = _Callback(args.callback), args.user_arg
-    event.when_ready(lambda error: callback(error_handle(error) if error is not None else None, user_argument))
+    event.when_ready(calling(args.callback, args.user_arg))
 
 
 @slot("PJRT_Event_Create")

@@ -10,7 +10,7 @@ import typer
 
 from tpuctl.api.names import shape_text
 from tpuctl.cli import complete, exit_codes, zones
-from tpuctl.cli.options import Output, Wait, Zone, valid_slice
+from tpuctl.cli.options import Output, Slices, Wait, Zone, valid_slice
 from tpuctl.cli.output import Format
 from tpuctl.cli.problems import Problem
 
@@ -49,12 +49,6 @@ class Device(StrEnum):
 
     V2 = "v2"
     V3 = "v3"
-
-
-Slices = Annotated[
-    int,
-    typer.Option("--slices", metavar="K", min=1, help="Join K such slices over the data-centre network."),
-]
 
 
 @app.command("slice")

@@ -40,3 +40,6 @@ SliceName = Annotated[
 JobName = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the job.", autocompletion=complete.jobs, callback=valid_job)
 ]
+Slices = Annotated[
+    int, typer.Option("--slices", metavar="K", min=1, help="Join K such slices over the data-centre network.")
+]

@@ -12,7 +12,7 @@ import typer
 
 from tpuctl.cli import complete, exit_codes, zones
 from tpuctl.cli.job_words import AFTER_DASHES, RunJob
-from tpuctl.cli.options import Output, Wait, Zone, valid_job, valid_slice
+from tpuctl.cli.options import Output, Slices, Wait, Zone, valid_job, valid_slice
 from tpuctl.cli.output import Format
 from tpuctl.zoo.catalogue import MODELS
 
@@ -60,9 +60,6 @@ Topology = Annotated[
 Name = Annotated[
     str | None,
     typer.Option("--name", metavar="NAME", help="Name of the job, and of the slice it makes.", callback=valid_job),
-]
-Slices = Annotated[
-    int, typer.Option("--slices", metavar="K", min=1, help="Join K such slices over the data-centre network.")
 ]
 Processes = Annotated[
     int | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import TypeVar
 
 from backend.hardware import (
     ACCELERATOR_TYPES,
@@ -153,10 +154,7 @@ def runtime_versions(project: str, zone: str) -> list[api.RuntimeVersion]:
 
 
 def one_runtime_version(project: str, zone: str, version: str) -> api.RuntimeVersion:
-    found = next((row for row in runtime_versions(project, zone) if row.version == version), None)
-    if found is None:
-        raise NotFound.of(runtime_version_name(project, zone, version))
-    return found
+    return _named(runtime_versions(project, zone), runtime_version_name(project, zone, version))
 
 
 def tensorflow_versions(project: str, zone: str) -> list[api.TensorFlowVersion]:
@@ -168,9 +166,17 @@ def tensorflow_versions(project: str, zone: str) -> list[api.TensorFlowVersion]:
 
 
 def one_tensorflow_version(project: str, zone: str, version: str) -> api.TensorFlowVersion:
-    found = next((row for row in tensorflow_versions(project, zone) if row.version == version), None)
+    return _named(tensorflow_versions(project, zone), tensorflow_version_name(project, zone, version))
+
+
+_Row = TypeVar("_Row", api.RuntimeVersion, api.TensorFlowVersion)
+
+
+def _named(rows: list[_Row], name: str) -> _Row:
+    """The one with a full name. Raises NotFound."""
+    found = next((row for row in rows if row.name == name), None)
     if found is None:
-        raise NotFound.of(tensorflow_version_name(project, zone, version))
+        raise NotFound.of(name)
     return found
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from backend.host.executor import LocalExecutor
 from tpuctl.api.home import Home
+from tpuctl.api.jobs import Job
 from tpuctl.control.plane import ControlPlane
 
 FAKE_RUNTIME = (sys.executable, str(Path(__file__).with_name("fake_runtime.py")))
@@ -37,3 +38,14 @@ def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
 @pytest.fixture(name="wait_until")
 def wait_until_fixture() -> Callable[..., None]:
     return wait_until
+
+
+@pytest.fixture
+def ended(plane: ControlPlane, wait_until: Callable[..., None]) -> Callable[[Job], Job]:
+    """Waits for a job's end, and gives it as it is then."""
+
+    def wait(job: Job) -> Job:
+        wait_until(lambda: plane.get_job(job.project, job.name).state.ended)
+        return plane.get_job(job.project, job.name)
+
+    return wait

@@ -47,15 +47,6 @@ def submit(plane: ControlPlane, pair: str) -> Callable[..., Job]:
     return create
 
 
-@pytest.fixture
-def ended(plane: ControlPlane, wait_until: Wait) -> Callable[[Job], Job]:
-    def wait(job: Job) -> Job:
-        wait_until(lambda: plane.get_job(P, job.name).state.ended)
-        return plane.get_job(P, job.name)
-
-    return wait
-
-
 Submit = Callable[..., Job]
 Ended = Callable[[Job], Job]
 Gone = Callable[[Job], bool]

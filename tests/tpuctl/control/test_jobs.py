@@ -35,15 +35,6 @@ def submit(plane: ControlPlane) -> Callable[..., Job]:
 
 
 @pytest.fixture
-def ended(plane: ControlPlane, wait_until: Wait) -> Callable[[Job], Job]:
-    def wait(job: Job) -> Job:
-        wait_until(lambda: plane.get_job(P, job.name).state.ended)
-        return plane.get_job(P, job.name)
-
-    return wait
-
-
-@pytest.fixture
 def ready_slice(plane: ControlPlane, wait_until: Wait) -> str:
     plane.create_node(P, Z, "mine", NodeSpec(accelerator_type="v3-8"))
     wait_until(lambda: plane.get_node(P, Z, "mine").state is NodeState.READY)
