@@ -23,6 +23,7 @@ def begin(change: Transaction, verb: str, target: NodeRow | QueuedRow) -> Operat
         target=target.full_name,
         verb=verb,
         create_time=now,
+        api_version=change.api_version,
     )
     change.insert(operation)
     return operation

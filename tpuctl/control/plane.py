@@ -103,24 +103,35 @@ class ControlPlane:
             made = nodes.create(change, project, zone, name, spec, num_slices=num_slices, api_version=api_version)
             return _operation_of(change, made)
 
-        return self._once(request_key("create", "nodes", project, zone, request_id), create)
+        return self._once(request_key("create", "nodes", project, zone, request_id), create, api_version)
 
     def act_on_node(
-        self, project: str, zone: str, name: str, verb: str, *, version: str = "", request_id: str = ""
+        self,
+        project: str,
+        zone: str,
+        name: str,
+        verb: str,
+        *,
+        version: str = "",
+        api_version: str = "V2",
+        request_id: str = "",
     ) -> Operation:
         """Start, stop, restart, reimage (with another software ``version``) or delete a node."""
         spec = {"runtimeVersion": version} if version else None
         return self._once(
             request_key(verb, "nodes", project, zone, request_id),
             lambda change: nodes.act(change, nodes.find(change, project, zone, name), verb, spec),
+            api_version,
         )
 
-    def update_node(self, project: str, zone: str, name: str, mask: list[str], values: Node) -> Operation:
+    def update_node(
+        self, project: str, zone: str, name: str, mask: list[str], values: Node, *, api_version: str = "V2"
+    ) -> Operation:
         def update(change: Transaction) -> OperationRow:
             node = nodes.find(change, project, zone, name)
             return nodes.update(change, node, mask, values, nodes.member_of(node, name))
 
-        return self._once("", update)
+        return self._once("", update, api_version)
 
     def hosted_node(self, project: str, zone: str, name: str) -> tuple[HostedSlice, int | None]:
         """The slice that has the node as its hosts see it, and which of its members the node is."""
@@ -151,23 +162,37 @@ class ControlPlane:
         return self._once(
             request_key("create", "queuedResources", project, zone, request_id),
             lambda change: queued.create(change, project, zone, name, asked, api_version),
+            api_version,
         )
 
     def delete_queued(
-        self, project: str, zone: str, name: str, *, force: bool = False, request_id: str = ""
+        self,
+        project: str,
+        zone: str,
+        name: str,
+        *,
+        force: bool = False,
+        api_version: str = "V2",
+        request_id: str = "",
     ) -> Operation:
         return self._once(
             request_key("delete", "queuedResources", project, zone, request_id),
             lambda change: queued.delete(change, queued.find(change, project, zone, name), force=force),
+            api_version,
         )
 
-    def reset_queued(self, project: str, zone: str, name: str) -> Operation:
-        return self._once("", lambda change: queued.reset(change, queued.find(change, project, zone, name)))
+    def reset_queued(self, project: str, zone: str, name: str, *, api_version: str = "V2") -> Operation:
+        return self._once(
+            "", lambda change: queued.reset(change, queued.find(change, project, zone, name)), api_version
+        )
 
-    def maintain_queued(self, project: str, zone: str, name: str, node_names: list[str]) -> Operation:
+    def maintain_queued(
+        self, project: str, zone: str, name: str, node_names: list[str], *, api_version: str = "V2"
+    ) -> Operation:
         return self._once(
             "",
             lambda change: queued.perform_maintenance(change, queued.find(change, project, zone, name), node_names),
+            api_version,
         )
 
     def queued_nodes(self, project: str, zone: str, name: str) -> list[Node]:
@@ -279,9 +304,14 @@ class ControlPlane:
         changed = self._change(lambda change: faults.note(change, node, said))
         return telemetry.slice_view(changed, said, job)
 
-    def _once(self, key: str, decide: Callable[[Transaction], OperationRow]) -> Operation:
+    def _once(self, key: str, decide: Callable[[Transaction], OperationRow], api_version: str) -> Operation:
         """What ``decide`` begins; a request with a ``key`` that has been answered gets the same operation again."""
-        return self._change(lambda change: operation_view(operations.once(change, key, decide)))
+
+        def begin(change: Transaction) -> Operation:
+            change.api_version = api_version
+            return operation_view(operations.once(change, key, decide))
+
+        return self._change(begin)
 
     def _change(self, decide: Callable[[Transaction], Result]) -> Result:
         with self.store.change() as change:

@@ -80,6 +80,7 @@ def operation_view(row: OperationRow) -> Operation:
         target=row.target,
         verb=row.verb,
         cancel_requested=row.cancel_requested,
+        api_version=row.api_version.lower().replace("_", ""),
     )
     error = None if row.error is None else Status.model_validate(row.error)
     return Operation(name=row.full_name, metadata=metadata, done=row.done, response=row.response, error=error)

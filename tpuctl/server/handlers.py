@@ -52,6 +52,11 @@ class Call:
         return self.project, self.zone, self.id
 
     @property
+    def made_in(self) -> str:
+        """The version as what is made in it says."""
+        return API_VERSIONS[self.version]
+
+    @property
     def request_id(self) -> str:
         return self.query.get("requestId", "")
 
@@ -122,41 +127,40 @@ def create_node(plane: ControlPlane, call: Call) -> Model:
     node = _body(call, Node)
     name = call.query.get("nodeId") or f"tpu-{secrets.token_hex(4)}"
     slices = _number(call, "numSlices", 1)
-    version = API_VERSIONS[call.version]
-    return plane.create_node(*call.parent, name, node, slices, api_version=version, request_id=call.request_id)
+    return plane.create_node(*call.parent, name, node, slices, api_version=call.made_in, request_id=call.request_id)
 
 
 def update_node(plane: ControlPlane, call: Call) -> Model:
     mask = [path for path in call.query.get("updateMask", "").split(",") if path.strip()]
-    return plane.update_node(*call.name, mask, _body(call, Node))
+    return plane.update_node(*call.name, mask, _body(call, Node), api_version=call.made_in)
 
 
 def delete_node(plane: ControlPlane, call: Call) -> Model:
-    return plane.act_on_node(*call.name, "delete", request_id=call.request_id)
+    return plane.act_on_node(*call.name, "delete", api_version=call.made_in, request_id=call.request_id)
 
 
 def start_node(plane: ControlPlane, call: Call) -> Model:
-    return plane.act_on_node(*call.name, "start")
+    return plane.act_on_node(*call.name, "start", api_version=call.made_in)
 
 
 def stop_node(plane: ControlPlane, call: Call) -> Model:
-    return plane.act_on_node(*call.name, "stop")
+    return plane.act_on_node(*call.name, "stop", api_version=call.made_in)
 
 
 def reimage_node(plane: ControlPlane, call: Call) -> Model:
     version = _body(call, actions.ReimageRequest).tensorflow_version or ""
-    return plane.act_on_node(*call.name, "reimage", version=version)
+    return plane.act_on_node(*call.name, "reimage", version=version, api_version=call.made_in)
 
 
 def perform_maintenance(plane: ControlPlane, call: Call) -> Model:
-    return plane.act_on_node(*call.name, "restart")
+    return plane.act_on_node(*call.name, "restart", api_version=call.made_in)
 
 
 def simulate_maintenance_event(plane: ControlPlane, call: Call) -> Model:
     """The host of a worker goes down and comes back, and the slice with it."""
     hosted, member = plane.hosted_node(*call.name)
     guest.workers_of(hosted, member, _body(call, actions.MaintenanceEventRequest).worker_ids[:1])
-    return plane.act_on_node(*call.name, "restart")
+    return plane.act_on_node(*call.name, "restart", api_version=call.made_in)
 
 
 def get_guest_attributes(plane: ControlPlane, call: Call) -> Model:
@@ -207,20 +211,21 @@ def get_queued_resource(plane: ControlPlane, call: Call) -> Model:
 def create_queued_resource(plane: ControlPlane, call: Call) -> Model:
     asked = _body(call, QueuedResource)
     name = call.query.get("queuedResourceId") or f"qr-{secrets.token_hex(4)}"
-    version = API_VERSIONS[call.version]
-    return plane.create_queued(*call.parent, name, asked, api_version=version, request_id=call.request_id)
+    return plane.create_queued(*call.parent, name, asked, api_version=call.made_in, request_id=call.request_id)
 
 
 def delete_queued_resource(plane: ControlPlane, call: Call) -> Model:
-    return plane.delete_queued(*call.name, force=_truth(call, "force"), request_id=call.request_id)
+    force = _truth(call, "force")
+    return plane.delete_queued(*call.name, force=force, api_version=call.made_in, request_id=call.request_id)
 
 
 def reset_queued_resource(plane: ControlPlane, call: Call) -> Model:
-    return plane.reset_queued(*call.name)
+    return plane.reset_queued(*call.name, api_version=call.made_in)
 
 
 def maintain_queued_resource(plane: ControlPlane, call: Call) -> Model:
-    return plane.maintain_queued(*call.name, _body(call, QueuedMaintenanceRequest).node_names)
+    wanted = _body(call, QueuedMaintenanceRequest).node_names
+    return plane.maintain_queued(*call.name, wanted, api_version=call.made_in)
 
 
 def get_maintenance_info(plane: ControlPlane, call: Call) -> Model:

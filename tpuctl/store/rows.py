@@ -83,7 +83,10 @@ class RequestRow:
 
 @dataclass(frozen=True)
 class OperationRow:
-    """``response`` and ``error`` are as on the wire; one of them is set once ``done``."""
+    """``response`` and ``error`` are as on the wire; one of them is set once ``done``.
+
+    ``api_version`` is that of the request it began with.
+    """
 
     name: str
     project: str
@@ -91,6 +94,7 @@ class OperationRow:
     target: str
     verb: str
     create_time: float
+    api_version: str = "V2"
     done: bool = False
     cancel_requested: bool = False
     response: dict[str, Any] | None = None

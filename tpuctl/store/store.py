@@ -105,6 +105,8 @@ class Transaction(Reader):
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self.happened: list[Event] = []
+        self.api_version = "V2"
+        """In which the change is asked for."""
 
     def insert(self, row: Resource) -> None:
         self._connection.execute(insert(_TABLES[type(row)]).values(**dataclasses.asdict(row)))

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import JSON, Boolean, Column, Float, Integer, MetaData, String, Table, UniqueConstraint
 
-VERSION = 3
+VERSION = 4
 """Of the schema; kept in the file as SQLite's user_version."""
 
 metadata = MetaData()
@@ -46,6 +46,7 @@ operations = Table(
     Column("zone", String, nullable=False),
     Column("target", String, nullable=False),
     Column("verb", String, nullable=False),
+    Column("api_version", String, nullable=False, server_default="V2"),
     Column("done", Boolean, nullable=False),
     Column("cancel_requested", Boolean, nullable=False),
     Column("response", JSON(none_as_null=True)),
@@ -143,5 +144,6 @@ ADDED: dict[int, tuple[Column[Any], ...]] = {
         jobs.c.topology,
         jobs.c.num_slices,
     ),
+    4: (operations.c.api_version,),
 }
 """Which columns each version of the schema has added to those before it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import signal
 import sqlite3
@@ -196,7 +197,7 @@ def test_what_an_earlier_version_wrote_is_kept_and_gets_the_new_columns(tmp_path
         change.insert(node("old"))
     before.close()
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        for column in [*ADDED[2], *ADDED[3]]:
+        for column in itertools.chain(*ADDED.values()):
             connection.execute(f"ALTER TABLE {column.table.name} DROP COLUMN {column.name}")
         connection.execute("PRAGMA user_version=1")
         connection.commit()
