@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tpuctl.api import actions
 from tpuctl.api import catalogue as api
-from tpuctl.api.errors import InvalidArgument
+from tpuctl.api.errors import InvalidArgument, Unimplemented
 from tpuctl.api.model import Model
 from tpuctl.api.nodes import Node, NodeList
 from tpuctl.api.operations import Operation, OperationList, WaitRequest
@@ -24,6 +24,7 @@ from tpuctl.api.queued import (
 from tpuctl.control import catalogue, guest
 from tpuctl.control.plane import ControlPlane
 from tpuctl.control.queued_states import seconds
+from tpuctl.server.methods import VERSIONS, Method
 from tpuctl.server.paging import page, place
 from tpuctl.server.versions import API_VERSIONS
 
@@ -34,7 +35,7 @@ LOOK_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class Call:
-    """A request, read: ``query`` has its parameters in camel case."""
+    """A request, read: ``query`` has its parameters in camel case; it ``is_awaited`` as long as its caller is there."""
 
     version: str
     project: str
@@ -42,6 +43,7 @@ class Call:
     id: str = ""
     query: Mapping[str, str] = field(default_factory=dict)
     body: Model | None = None
+    is_awaited: Callable[[], bool] = lambda: True
 
     @property
     def parent(self) -> tuple[str, str]:
@@ -193,7 +195,7 @@ def wait_operation(plane: ControlPlane, call: Call) -> Model:
     asked = _body(call, WaitRequest).timeout
     deadline = time.monotonic() + min(WAIT_SECONDS, WAIT_SECONDS if asked is None else seconds(asked))
     operation: Operation = plane.get_operation(*call.name)
-    while not operation.done and time.monotonic() < deadline and not plane.ending:
+    while not operation.done and time.monotonic() < deadline and call.is_awaited() and not plane.ending:
         time.sleep(LOOK_SECONDS)
         operation = plane.get_operation(*call.name)
     return operation
@@ -271,6 +273,13 @@ HANDLERS: dict[str, Handler] = {
     "reservations.list": list_reservations,
 }
 """By the methods' ids; a method that is not among them is answered with UNIMPLEMENTED."""
+
+
+def unimplemented(method: Method, version: str) -> Unimplemented:
+    """That ``version`` does not have the method, or that we do not."""
+    others = [other for other in VERSIONS if other in method.versions and method.id in HANDLERS]
+    has = f"; {', '.join(others)} has it" if others and version not in others else ""
+    return Unimplemented(f"Method {method.full_name(version)} is not implemented{has}")
 
 
 def _body(call: Call, kind: type[Kind]) -> Kind:

@@ -36,19 +36,20 @@ def invalid(error: ValidationError) -> InvalidArgument:
     )
 
 
-def on_api_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, ApiError)  # noqa: S101
-    return error_reply(error)
+def api_error(error: Exception) -> ApiError:
+    """What the caller is told of ``error``, whatever it is."""
+    match error:
+        case ApiError():
+            return error
+        case TpuError():
+            return from_status({"code": error.code, "message": error.message})
+        case ValidationError():
+            return invalid(error)
+    return Internal(f"{type(error).__name__}: {error} (this is a bug; the server log has its trace)")
 
 
-def on_tpu_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, TpuError)  # noqa: S101
-    return error_reply(from_status({"code": error.code, "message": error.message}))
-
-
-def on_invalid_body(_: Request, error: Exception) -> Response:
-    assert isinstance(error, ValidationError)  # noqa: S101
-    return error_reply(invalid(error))
+def on_error(_: Request, error: Exception) -> Response:
+    return error_reply(api_error(error))
 
 
 def on_http_error(request: Request, error: Exception) -> Response:
@@ -60,13 +61,13 @@ def on_http_error(request: Request, error: Exception) -> Response:
 
 def on_failure(request: Request, error: Exception) -> Response:
     log.error("request failed", exc_info=error, extra={"method": request.method, "path": request.url.path})
-    return error_reply(Internal(f"{type(error).__name__}: {error} (this is a bug; the server log has its trace)"))
+    return error_reply(api_error(error))
 
 
 HANDLERS = {
-    ApiError: on_api_error,
-    TpuError: on_tpu_error,
-    ValidationError: on_invalid_body,
+    ApiError: on_error,
+    TpuError: on_error,
+    ValidationError: on_error,
     HTTPException: on_http_error,
     Exception: on_failure,
 }

@@ -14,7 +14,7 @@ from starlette.routing import Mount, Route
 from tpuctl.api.errors import InvalidArgument, Unimplemented
 from tpuctl.control.plane import ControlPlane
 from tpuctl.server.bodies import json_body
-from tpuctl.server.handlers import HANDLERS, Call
+from tpuctl.server.handlers import HANDLERS, Call, unimplemented
 from tpuctl.server.methods import METHODS, STANDARD_QUERY, VERSIONS, Method
 from tpuctl.server.versions import read, shown
 
@@ -79,9 +79,7 @@ def _absent(method: Method, version: str) -> Endpoint:
     """Answers that ``version`` does not have the method, or that we do not."""
 
     async def answer(_: Request) -> Response:
-        others = [other for other in VERSIONS if other in method.versions and method.id in HANDLERS]
-        has = f"; {', '.join(others)} has it" if others and version not in others else ""
-        raise Unimplemented(f"Method {method.full_name(version)} is not implemented{has}")
+        raise unimplemented(method, version)
 
     return answer
 
