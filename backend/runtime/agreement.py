@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from backend.runtime.parties import Appointment, Party, Run
+from backend.runtime.parties import Appointment, Party, Run, Trouble
 
 _ADVICE = "all processes of a job must launch the same programs in the same order"
 
 
-def obstacle(run: Run, appointment: Appointment, now: float) -> str | None:
+def obstacle(run: Run, appointment: Appointment, now: float) -> Trouble | None:
     """Why a launch that some wait for can never start; None if it still may."""
     for process in _missing(run, appointment):
         party = run.parties.get(process)
         if party is not None and party.ended:
-            return f"{_name(party)} ended without launching {appointment.label}; {_last(party, now)}"
-    if circle := _circle(run, appointment):
-        return f"{_differences(run, circle)}; {_ADVICE}"
-    return None
+            text = f"{_name(party)} ended without launching {appointment.label}; {_last(party, now)}"
+            return Trouble(text, process)
+    return _disagreement(run, circle) if (circle := _circle(run, appointment)) else None
 
 
 def is_late(run: Run, appointment: Appointment) -> bool:
@@ -29,14 +28,14 @@ def is_late(run: Run, appointment: Appointment) -> bool:
     return any(_keeps_waiting(run.parties.get(process)) for process in _missing(run, appointment))
 
 
-def lateness(run: Run, appointment: Appointment, now: float) -> str | None:
+def lateness(run: Run, appointment: Appointment, now: float) -> Trouble | None:
     """Who keeps a launch waiting, and with what; None if only those do who wait for others in turn."""
-    texts = [
-        text
+    excuses = {
+        process: text
         for process in _missing(run, appointment)
         if (text := _excuse(process, run.parties.get(process), appointment.label, now))
-    ]
-    return "; ".join(texts) or None
+    }
+    return Trouble("; ".join(excuses.values()), _alone(list(excuses))) if excuses else None
 
 
 def _missing(run: Run, appointment: Appointment) -> list[int]:
@@ -98,7 +97,7 @@ def _circle(run: Run, start: Appointment) -> list[Appointment]:
     return path if leads_back(start) else []
 
 
-def _differences(run: Run, appointments: Iterable[Appointment]) -> str:
+def _disagreement(run: Run, appointments: Iterable[Appointment]) -> Trouble:
     """Who launched what, the fewest first: "worker 1 launched jit_a (x.py:3) where workers 0 and 2 launched ..."."""
     groups = [
         (appointment.label, [process for process in sorted(run.parties) if _at(run, process) == appointment.signature])
@@ -111,7 +110,12 @@ def _differences(run: Run, appointments: Iterable[Appointment]) -> str:
         other = " of other shapes, constants or devices" if label in labels else ""
         labels.add(label)
         phrases.append(f"{_workers(processes)} launched {label}{other}")
-    return " where ".join(phrases[:2]) + "".join(f" and {phrase}" for phrase in phrases[2:])
+    text = " where ".join(phrases[:2]) + "".join(f" and {phrase}" for phrase in phrases[2:])
+    return Trouble(f"{text}; {_ADVICE}", _alone(groups[0][1]))
+
+
+def _alone(processes: Sequence[int]) -> int | None:
+    return processes[0] if len(processes) == 1 else None
 
 
 def _workers(processes: Sequence[int]) -> str:

@@ -21,7 +21,7 @@ from backend.errors import FailedPrecondition
 from backend.link.messages import Execute
 from backend.runtime.agreement import obstacle
 from backend.runtime.meetings import Meeting, Meetings
-from backend.runtime.parties import Appointment, Parties, Run
+from backend.runtime.parties import Appointment, Parties, Run, Trouble
 from backend.runtime.session import Operation, Session
 from backend.runtime.streams import Stream, launch_together, perform, report
 
@@ -37,7 +37,7 @@ class _End:
 @dataclass(frozen=True)
 class _GiveUp:
     meeting: Meeting
-    trouble: str
+    trouble: Trouble
 
 
 class LaunchQueue:
@@ -146,8 +146,9 @@ class LaunchQueue:
                 failure = launch_together(streams)
         finally:
             self._part(meeting)
-        if failure is not None and any(stream.session.ended for stream in streams):
-            self._give_up(meeting.run, failure.message)
+        ended = [stream.session.party.process for stream in streams if stream.session.ended]
+        if failure is not None and ended:
+            self._give_up(meeting.run, Trouble(failure.message, min(ended)))
 
     def _part(self, meeting: Meeting) -> None:
         """The streams of a meeting that is over go on with what was submitted meanwhile."""
@@ -160,13 +161,13 @@ class LaunchQueue:
             for _ in range(owed - 1):
                 self._queue.put(stream)
 
-    def _give_up(self, run: Run, trouble: str) -> None:
+    def _give_up(self, run: Run, trouble: Trouble) -> None:
         """Fail all that processes of a run wait for; later launches that need several of them fail, too."""
         if run.trouble is None:
             self._parties.report(run, trouble)
-            _log.warning("launch failed", extra={"job": run.job, "reason": trouble})
-            self._meetings.tell(run, f"launch failed: {trouble}")
-        error = FailedPrecondition(trouble)
+            _log.warning("launch failed", extra={"job": run.job, "reason": trouble.text})
+            self._meetings.tell(run, f"launch failed: {trouble.text}")
+        error = FailedPrecondition(trouble.text)
         for meeting in self._meetings.of(run):
             self._meetings.end(meeting)
             try:

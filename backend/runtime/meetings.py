@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from backend.runtime.agreement import is_late, lateness
-from backend.runtime.parties import Appointment, Parties, Run
+from backend.runtime.parties import Appointment, Parties, Run, Trouble
 from backend.runtime.streams import Stream
 
 _LOOKS = 10
@@ -42,8 +42,8 @@ class Meeting:
 class Meetings:
     """The meetings of all runs. Changed by the launch thread only."""
 
-    def __init__(self, parties: Parties, give_up: Callable[[Meeting, str], None]) -> None:
-        """``give_up`` is called by the watcher's thread, with a text that says why."""
+    def __init__(self, parties: Parties, give_up: Callable[[Meeting, Trouble], None]) -> None:
+        """``give_up`` is called by the watcher's thread, with what says why."""
         self._parties = parties
         self._give_up = give_up
         self._meetings: dict[Run, dict[bytes, Meeting]] = {}
@@ -122,7 +122,7 @@ class Meetings:
         if trouble is not None:
             self._give_up(meeting, trouble)
 
-    def _lateness(self, meeting: Meeting) -> tuple[str | None, str | None]:
+    def _lateness(self, meeting: Meeting) -> tuple[str | None, Trouble | None]:
         """What is to be told of those who keep a meeting waiting, and why it is to be given up; None for nothing."""
         run, appointment, now = meeting.run, meeting.appointment, time.monotonic()
         parties = [stream.session.party for stream in list(meeting.streams.values())]
@@ -130,16 +130,17 @@ class Meetings:
             meeting.late_since = None
         elif meeting.late_since is None:
             meeting.late_since = now
-        text = lateness(run, appointment, now)
-        if text is None or not parties:
+        late = lateness(run, appointment, now)
+        if late is None or not parties:
             return None, None
         news = trouble = None
         if not meeting.told and now - meeting.since >= min(party.notice_seconds for party in parties):
             meeting.told = True
-            news = f"waiting: {text}"
+            news = f"waiting: {late.text}"
         if meeting.told:
-            self._parties.suspend(run, text)
+            self._parties.suspend(run, late)
         timeout_seconds = min(party.timeout_seconds for party in parties)
         if meeting.late_since is not None and now - meeting.late_since >= timeout_seconds:
-            trouble = f"{text}; given up after {timeout_seconds:g} s (TPUCTL_LAUNCH_TIMEOUT)"
+            text = f"{late.text}; given up after {timeout_seconds:g} s (TPUCTL_LAUNCH_TIMEOUT)"
+            trouble = late._replace(text=text)
         return news, trouble

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 _FORGET_SECONDS = 10.0
 _TROUBLES_KEPT = 100
@@ -18,6 +18,13 @@ class Appointment:
     signature: bytes
     label: str
     processes: frozenset[int]
+
+
+class Trouble(NamedTuple):
+    """Why a launch cannot start; ``blamed`` is the process that keeps the others from it, if it is one alone."""
+
+    text: str
+    blamed: int | None = None
 
 
 @dataclass(eq=False)
@@ -51,7 +58,7 @@ class Run:
     job: str
     processes: int
     parties: dict[int, Party] = field(default_factory=dict)
-    trouble: str | None = None
+    trouble: Trouble | None = None
     spoiled: bool = False
     """Whether a process has ended before all it had launched was done."""
 
@@ -64,7 +71,7 @@ class Parties:
     """The runs of the job that holds the slice, and the troubles of the latest jobs. Any thread."""
 
     def __init__(self) -> None:
-        self.troubles: dict[str, str] = {}
+        self.troubles: dict[str, Trouble] = {}
         self._runs: list[Run] = []
         self._left_time = 0.0
 
@@ -89,28 +96,32 @@ class Parties:
         run.spoiled |= spoiled
         self._left_time = time.monotonic()
 
-    def report(self, run: Run, trouble: str) -> None:
+    def report(self, run: Run, trouble: Trouble) -> None:
         """Keep what has ended a run; the first trouble is the cause of later ones."""
         if run.trouble is None:
             run.trouble = trouble
             self._keep(run.job, trouble)
 
-    def suspend(self, run: Run, text: str) -> None:
+    def suspend(self, run: Run, trouble: Trouble) -> None:
         """Keep what a run waits for."""
         if run.trouble is None:
-            self._keep(run.job, text)
+            self._keep(run.job, trouble)
 
     def resume(self, run: Run) -> None:
         """A run goes on."""
         if run.trouble is None:
             self.troubles.pop(run.job, None)
 
-    def telemetry(self) -> list[dict[str, Any]]:
-        """The runs as they are: who waits at which launch for processes that have not attached, and what has failed."""
-        return [_told(run) for run in list(self._runs)]
+    def telemetry(self) -> dict[str, Any]:
+        """``runs`` are those under way: who waits at which launch for processes that have not attached, and what has
+        failed; ``troubles`` the troubles of the latest jobs by their names."""
+        return {
+            "runs": [_told(run) for run in list(self._runs)],
+            "troubles": {job: trouble._asdict() for job, trouble in self.troubles.copy().items()},
+        }
 
-    def _keep(self, job: str, text: str) -> None:
-        self.troubles[job] = text
+    def _keep(self, job: str, trouble: Trouble) -> None:
+        self.troubles[job] = trouble
         while len(self.troubles) > _TROUBLES_KEPT:
             del self.troubles[next(iter(self.troubles))]
 
@@ -137,5 +148,5 @@ def _told(run: Run) -> dict[str, Any]:
         "job": run.job,
         "missing": sorted(missing),
         "launch": next(iter(missing.values()), None),
-        "trouble": run.trouble,
+        "trouble": None if run.trouble is None else run.trouble.text,
     }

@@ -108,8 +108,7 @@ class Slice:
                 {"pid": each.pid, "job": each.job, "process": each.process, "processes": each.processes}
                 for each in self.occupancy.holders
             ],
-            "troubles": dict(self.parties.troubles),
-            "runs": self.parties.telemetry(),
+            **self.parties.telemetry(),
             "faults": self.links.telemetry(),
             "faultText": self.links.faults.text() if self.links.faults else None,
             **self.counters.values(),

@@ -75,9 +75,9 @@ class JobWorker(Model):
 class Job(Model):
     """``exit_code`` is 128+signal for a command ended by a signal, as a shell shows it.
 
-    It is that of ``failed_worker``, the first that failed. The slice is ``num_slices`` of its type and ``topology``,
-    joined over the data-centre network. ``processes`` share the slice's ``hosts``; ``workers`` are
-    those that run the command. ``trouble`` is what the slice says of the job's launches.
+    It is that of the worker that failed first; ``failed_worker`` is the one to blame. The slice is ``num_slices`` of
+    its type and ``topology``, joined over the data-centre network. ``processes`` share the slice's ``hosts``;
+    ``workers`` are those that run the command. ``trouble`` says what keeps a running job from going on.
 
     ``metrics`` holds the last value of each metric, ``metrics_tail`` the last rows, oldest first.
     ``host_seconds`` is measured from the worker's start to its end; ``device_seconds`` is simulated device time.

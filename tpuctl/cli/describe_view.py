@@ -82,7 +82,7 @@ def job_workers(job: Mapping[str, Any], wide: bool) -> RenderableType | None:
         state = worker["state"]
         first = worker["index"] * worker["hosts"]
         hosts = f"{first}-{first + worker['hosts'] - 1}" if worker["hosts"] > 1 else str(first)
-        mark = "  failed first" if worker["index"] == job.get("failedWorker") and _is_blamed(job) else ""
+        mark = "  at fault" if worker["index"] == job.get("failedWorker") else ""
         table.add_row(
             f"{worker['index']}",
             Text.assemble((state, STATE_COLOURS.get(state, "")), mark),
@@ -94,12 +94,6 @@ def job_workers(job: Mapping[str, Any], wide: bool) -> RenderableType | None:
         )
     rest = len(workers) - len(shown)
     return Group(table, Text(f"and {rest} more {usual} (-o wide)", style="dim")) if rest else table
-
-
-def _is_blamed(job: Mapping[str, Any]) -> bool:
-    """Whether the worker that failed first did so on its own, not because its launches failed for another."""
-    error = (job.get("error") or {}).get("message", "")
-    return not error or f"worker {job['failedWorker']} " in error
 
 
 def job_view(job: dict[str, Any], wide: bool = False) -> RenderableType:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from backend.files import write_json
+from backend.driver.membership import Membership, membership
+from backend.errors import TpuError
+from backend.files import read_json, write_json
 from backend.host.directories import worker_directory
 from backend.host.environment import merged, worker_environment
 from backend.host.executor import Exit, LocalExecutor, WorkerState
@@ -66,6 +68,15 @@ def artifacts(directory: Path) -> list[str]:
 def metrics_file(places: Mapping[int, Path]) -> Path:
     """Where the first worker logs what `status` shows of the job."""
     return places[min(places)] / METRICS_FILE
+
+
+def notice_seconds(place: Path) -> float:
+    """How long the job of the worker at ``place`` lets others wait before it is told who is late."""
+    said = read_json(place / "job.json") or {}
+    try:
+        return membership(environment=said.get("environment", {})).notice_seconds
+    except TpuError:  # the worker says so itself
+        return Membership.notice_seconds
 
 
 def write_job_files(

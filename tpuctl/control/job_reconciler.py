@@ -9,6 +9,7 @@ from pathlib import Path
 
 from backend.host.executor import LocalExecutor, WorkerState
 from backend.host.output import LOG_FILE, append
+from backend.runtime.parties import Trouble
 from tpuctl.api.errors import ApiError, FailedPrecondition, Internal, from_status
 from tpuctl.api.home import Home
 from tpuctl.api.jobs import JobState
@@ -19,6 +20,8 @@ from tpuctl.control.job_states import (
     Ends,
     JobAction,
     SliceState,
+    at_fault,
+    exit_to_tell,
     first_failure,
     how_it_ended,
     next_action,
@@ -44,7 +47,7 @@ class JobReconciler:
         self._executor = executor
         self._home = home
         self._ending = Patience(WORKER_GRACE_SECONDS)
-        self._stalls = Stalls(home)
+        self._stalls = Stalls(home, executor)
 
     def step(self, job: JobRow, node: NodeRow | None) -> None:
         """``node`` is the job's slice, if there is one. Raises ApiError."""
@@ -72,7 +75,7 @@ class JobReconciler:
             case JobAction.ABANDON:
                 self._finish(job, node, JobState.FAILED, FailedPrecondition(f"slice {job.slice} is gone or stopped"))
             case JobAction.END:
-                self._note_failure(job, failed, ends)
+                self._note_failure(job, node, chips, failed, ends)
                 self._end(job, running)
             case JobAction.FINISH:
                 self._take_ends(job, node, chips, {number: ends.get(number) for number in directories}, failed)
@@ -100,15 +103,22 @@ class JobReconciler:
             change.event(job.full_name, f"{job.state} -> {JobState.RUNNING}", f"on slice {job.slice}")
 
     def _look(self, job: JobRow, node: NodeRow, running: list[int]) -> None:
-        """See to it that a job that cannot go on is ended, and say why to those who watch it."""
-        reason = self._stalls.look(job, node, running)
-        if reason is None:
+        """See to it that a job that cannot go on is ended, and say why to those who watch it; or what it waits for."""
+        found = self._stalls.look(job, node, running)
+        if found is None:
             return
         for number in running:
-            self._say(worker_place(self._home, job, number), f"ending the job: {reason}")
+            said = f"{'ending the job' if found.final else 'waiting'}: {found.text}"
+            self._say(worker_place(self._home, job, number), said)
+        if not found.final:
+            return
         with self._store.change() as change:
-            change.replace(job, error=FailedPrecondition(reason).to_status())
-            change.event(job.full_name, "cannot go on", reason)
+            change.replace(job, error=FailedPrecondition(found.text).to_status())
+            change.event(job.full_name, "cannot go on", found.text)
+
+    def waits_for(self, job: JobRow) -> str | None:
+        """What a running job has been told to wait for. Any thread."""
+        return self._stalls.told(job)
 
     def _say(self, place: Path, text: str) -> None:
         """Add a line to what a worker writes to stderr."""
@@ -119,12 +129,15 @@ class JobReconciler:
             finally:
                 os.close(descriptor)
 
-    def _note_failure(self, job: JobRow, failed: int | None, ends: Ends) -> None:
-        """Write down which worker failed first, before the others end for it."""
+    def _note_failure(
+        self, job: JobRow, node: NodeRow | None, chips: SliceState, failed: int | None, ends: Ends
+    ) -> None:
+        """Write down which worker is to blame and why, before the others end for it."""
         if failed is None or job.failed_worker is not None:
             return
+        blamed, error = self._why(job, node, chips, failed, ends)
         with self._store.change() as change:
-            change.replace(job, failed_worker=failed)
+            change.replace(job, failed_worker=blamed, error=None if error is None else error.to_status())
             change.event(job.full_name, f"worker {failed} {how_it_ended(ends[failed])}", "ending the others")
 
     def _end(self, job: JobRow, workers: list[int]) -> None:
@@ -140,12 +153,12 @@ class JobReconciler:
         for number, exit in ends.items():
             if exit is None:
                 self._executor.end_leftovers(worker_place(self._home, job, number))
-        if failed is None:
-            failed = _failed(job, ends)
+        failed = _failed(job, ends)
         stalled = _is_stalled(job)
         state = outcome(failed, stalled=stalled, cancel_requested=job.cancel_requested)
+        blamed, error = self._why(job, node, chips, failed, ends) if state is JobState.FAILED else (failed, None)
         known = [exit for exit in ends.values() if exit is not None]
-        told = None if stalled else ends.get(failed if failed is not None else min(ends))
+        told = None if stalled else exit_to_tell(failed, ends)
         times: dict[str, object] = {}
         if known:
             start, end = min(exit.start_time for exit in known), max(exit.end_time for exit in known)
@@ -154,8 +167,8 @@ class JobReconciler:
             job,
             node,
             state,
-            None if state is not JobState.FAILED else self._why(job, node, chips, failed, ends),
-            failed_worker=failed,
+            error,
+            failed_worker=blamed,
             workers=[ended_worker(worker, ends[worker["index"]]) for worker in job.workers],
             exit_code=None if told is None else shell_status(told),
             signal=None if told is None else told.signal,
@@ -164,28 +177,35 @@ class JobReconciler:
 
     def _why(
         self, job: JobRow, node: NodeRow | None, chips: SliceState, failed: int | None, ends: Ends
-    ) -> ApiError | None:
-        """What is said of a job that failed; nothing of one whose only command did, and says so itself."""
+    ) -> tuple[int | None, ApiError | None]:
+        """The worker to blame for a job that failed, and what is said of it.
+
+        Nothing is said of a job whose only command failed, and says so itself.
+        """
         if chips is SliceState.GONE:
-            return FailedPrecondition(f"slice {job.slice} was deleted or stopped while the job ran")
+            return failed, FailedPrecondition(f"slice {job.slice} was deleted or stopped while the job ran")
         if job.error is not None:
-            return from_status(job.error)
+            return failed, from_status(job.error)
         trouble = None if node is None else self._trouble(job, node)
         exit = None if failed is None else ends.get(failed)
-        if len(ends) > 1:
+        if len(job.workers) > 1:
             message = who_failed(failed, exit, trouble)
         else:
             said = "the job's worker was killed, and the command with it" if exit is None else ""
-            message = "\n".join(filter(None, (said, trouble)))
+            message = "\n".join(filter(None, (said, None if trouble is None else trouble.text)))
         if not message:
-            return None
-        return Internal(message) if exit is None else FailedPrecondition(message)
+            return failed, None
+        blamed = at_fault(failed, exit, trouble)
+        return blamed, Internal(message) if exit is None else FailedPrecondition(message)
 
-    def _trouble(self, job: JobRow, node: NodeRow) -> str | None:
-        """What the slice has to say about the job's end."""
+    def _trouble(self, job: JobRow, node: NodeRow) -> Trouble | None:
+        """What the slice has to say about the job's end: of its launches, or of parts of it that do not work."""
         if node.failure_time is not None and node.failure_time >= (job.start_time or job.create_time):
-            return f"the runtime of slice {node.name} ended while the job ran; what was in its HBM is lost"
-        return telemetry.trouble(telemetry.ask(self._home, node), job.name)
+            return Trouble(f"the runtime of slice {node.name} ended while the job ran; what was in its HBM is lost")
+        said = telemetry.trouble(telemetry.ask(self._home, node), job.name)
+        if said is None and node.health_description is not None:
+            return Trouble(f"slice {node.name} is unhealthy: {node.health_description}")
+        return said
 
     def _finish(
         self, job: JobRow, node: NodeRow | None, state: JobState, error: ApiError | None = None, **values: object

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from enum import Enum, auto
 
 from backend.host.executor import Exit, WorkerState
+from backend.runtime.parties import Trouble
 from tpuctl.api.jobs import JobState
 from tpuctl.api.nodes import NodeState
 
@@ -88,16 +89,34 @@ def shell_status(exit: Exit) -> int | None:
     return exit.exit_code if exit.signal is None else 128 + exit.signal
 
 
-def who_failed(failed: int | None, exit: Exit | None, trouble: str | None) -> str:
-    """What is said of a job of several workers of which ``failed`` failed first; ``trouble`` is what its slice says.
+def exit_to_tell(failed: int | None, ends: Ends) -> Exit | None:
+    """The exit that counts as the job's: that of the worker that failed first, any one's if none has.
 
-    Where launches failed for another worker, that is said alone: those that it left waiting may end before it does.
+    One to blame for the failure of others may have been ended after they had.
     """
+    if failed is not None and ends.get(failed) is None:
+        return None
+    first = first_failure({number: exit for number, exit in ends.items() if exit is not None})
+    return ends[min(ends) if first is None else first]
+
+
+def at_fault(failed: int | None, exit: Exit | None, trouble: Trouble | None) -> int | None:
+    """The worker to blame: ``failed``, which failed first, unless its launches failed for another.
+
+    ``trouble`` is what the slice says. Those that are left waiting may end before the one that they wait for.
+    """
+    is_victim = exit is not None and exit.signal is None and trouble is not None
+    return trouble.blamed if trouble is not None and is_victim and trouble.blamed is not None else failed
+
+
+def who_failed(failed: int | None, exit: Exit | None, trouble: Trouble | None) -> str:
+    """What is said of a job of several workers of which ``failed`` failed first."""
     said = f"worker {failed} {how_it_ended(exit)}"
     if trouble is None:
         return said
-    is_victim = exit is not None and exit.signal is None and f"worker {failed} " not in trouble
-    return trouble if is_victim else f"{said}\n{trouble}"
+    if at_fault(failed, exit, trouble) != failed:
+        return trouble.text
+    return f"{said}\n{trouble.text}"
 
 
 def how_it_ended(exit: Exit | None) -> str:

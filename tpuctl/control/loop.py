@@ -64,6 +64,10 @@ class Loop:
         """Look at once: something was asked for."""
         self._wake.set()
 
+    def waits_for(self, job: JobRow) -> str | None:
+        """What a running job is known to wait for."""
+        return self._jobs.waits_for(job)
+
     def end(self) -> None:
         """Stop after the step under way. Slices and jobs live on."""
         self._ending.set()

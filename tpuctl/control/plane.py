@@ -38,6 +38,7 @@ class ControlPlane:
     def __init__(self, home: Home, executor: LocalExecutor | None = None) -> None:
         self.home = home
         self.url = ""
+        self.grpc_url: str | None = None
         self.ending = False
         self.executor = executor or LocalExecutor()
         self.store = Store(home.database)
@@ -278,6 +279,7 @@ class ControlPlane:
             pid=os.getpid(),
             uptime_seconds=time.monotonic() - self._started,
             url=self.url,
+            grpc_url=self.grpc_url,
             home=str(self.home.path),
             project=project,
             trouble=self.trouble,
@@ -330,10 +332,11 @@ class ControlPlane:
         metrics = MetricsFile(metrics_file(places))
         metrics.read_on()
         used = telemetry.device_seconds(said, row.name)
+        trouble = telemetry.trouble(said, row.name)
         return view.model_copy(
             update={
                 "workers": [JobWorker.model_validate(worker) for worker in workers],
-                "trouble": telemetry.trouble(said, row.name),
+                "trouble": trouble.text if trouble else self._loop.waits_for(row),
                 "metrics": metrics.last,
                 "metrics_tail": list(metrics.tail),
                 "artifacts": artifacts(directory),

@@ -13,6 +13,7 @@ from backend.host.environment import tcp_environment, worker_environment
 from backend.host.executor import LocalExecutor
 from backend.host.workers import HostedSlice, Process
 from backend.link.client import status as ask_slice
+from backend.runtime.parties import Trouble
 from tpuctl.api.home import Home
 from tpuctl.api.nodes import NodeState
 from tpuctl.api.status import Core, Slice, SliceDetail, SliceFault, SliceWorker
@@ -52,10 +53,10 @@ def device_seconds(said: Said | None, job: str) -> float | None:
     return 0.0 if session is None else float(session["deviceSeconds"])
 
 
-def trouble(said: Said | None, job: str) -> str | None:
+def trouble(said: Said | None, job: str) -> Trouble | None:
     """What the slice says of launches of ``job`` that could not be."""
-    text = None if said is None else said.get("troubles", {}).get(job)
-    return None if text is None else str(text)
+    found = None if said is None else said.get("troubles", {}).get(job)
+    return None if found is None else Trouble(**found)
 
 
 def run(said: Said | None, job: str) -> dict[str, Any] | None:

@@ -111,7 +111,7 @@ class JobRow:
     """``device_seconds_before`` is what the slice had already counted under the job's name when the job started.
 
     The job has ``processes``, each with an equal share of the slice's ``hosts``. ``workers`` are those that run the
-    command, as api.JobWorker; how each ended is filled in once the job has. ``failed_worker`` is the first that failed.
+    command, as api.JobWorker; how each ended is filled in once the job has. ``failed_worker`` is the one to blame.
     """
 
     uid: str

@@ -168,4 +168,4 @@ def test_a_killed_worker_is_named_to_the_others_with_the_line_they_wait_at(worke
     assert exit_status == 1
     assert f"slice test: launch failed: {text}" in err
     assert f"JaxRuntimeError: FAILED_PRECONDITION: {text}" in err.splitlines()[-1]
-    assert text in status(pod.directory)["troubles"]["killed"]
+    assert text in status(pod.directory)["troubles"]["killed"]["text"]

@@ -7,11 +7,14 @@ import itertools
 import pytest
 
 from backend.host.executor import Exit, WorkerState
+from backend.runtime.parties import Trouble
 from tpuctl.api.jobs import JobState
 from tpuctl.api.nodes import NodeState
 from tpuctl.control.job_states import (
     JobAction,
     SliceState,
+    at_fault,
+    exit_to_tell,
     first_failure,
     how_it_ended,
     next_action,
@@ -135,16 +138,35 @@ def test_a_signal_is_told_as_a_shell_does(exit: Exit, status: int, words: str) -
     ("failed", "exit", "trouble", "said"),
     [
         (1, FAILED, None, "worker 1 failed first: exit status 1"),
-        (1, FAILED, "worker 2 (pid 7) ended", "worker 2 (pid 7) ended"),
-        (2, FAILED, "worker 2 (pid 7) ended", "worker 2 failed first: exit status 1\nworker 2 (pid 7) ended"),
-        (1, Exit(None, 9, 0.0, 1.0), "worker 12 ended", "worker 1 died first: signal 9\nworker 12 ended"),
-        (1, None, "worker 2 ended", "worker 1 was killed, and its command with it\nworker 2 ended"),
+        (1, FAILED, Trouble("worker 2 ended", 2), "worker 2 ended"),
+        (2, FAILED, Trouble("worker 2 ended", 2), "worker 2 failed first: exit status 1\nworker 2 ended"),
+        (1, FAILED, Trouble("chip 0 has failed"), "worker 1 failed first: exit status 1\nchip 0 has failed"),
+        (1, Exit(None, 9, 0.0, 1.0), Trouble("worker 12 ended", 12), "worker 1 died first: signal 9\nworker 12 ended"),
+        (1, None, Trouble("worker 2 ended", 2), "worker 1 was killed, and its command with it\nworker 2 ended"),
     ],
 )
 def test_a_worker_whose_launches_failed_for_another_is_not_blamed(
-    failed: int, exit: Exit | None, trouble: str | None, said: str
+    failed: int, exit: Exit | None, trouble: Trouble | None, said: str
 ) -> None:
     assert who_failed(failed, exit, trouble) == said
+    assert at_fault(failed, exit, trouble) == (failed if said.startswith(f"worker {failed} ") else 2)
+
+
+@pytest.mark.parametrize(
+    ("failed", "ends", "told"),
+    [
+        (1, {0: FAILED, 1: Exit(None, 15, 0.0, 9.0)}, FAILED),
+        (1, {0: Exit(0, None, 0.0, 0.5), 1: FAILED}, FAILED),
+        (1, {0: FAILED, 1: None}, None),
+        (1, {0: FAILED, 1: Exit(0, None, 0.0, 0.5)}, FAILED),
+        (None, {2: Exit(0, None, 0.0, 1.0), 3: Exit(0, None, 0.0, 0.5)}, Exit(0, None, 0.0, 1.0)),
+    ],
+    ids=["ended for it", "its own", "lost", "the one to blame did not fail", "none failed"],
+)
+def test_a_job_ends_as_the_worker_that_failed_first(
+    failed: int | None, ends: dict[int, Exit | None], told: Exit | None
+) -> None:
+    assert exit_to_tell(failed, ends) == told
 
 
 @pytest.mark.parametrize(
