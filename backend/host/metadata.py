@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -18,6 +19,8 @@ from backend.host.environment import bounds_text, geometry, megascale, slice_of,
 from backend.host.workers import HostedSlice, Process
 
 ROOT = "/computeMetadata/v1/"
+METADATA_DOWN = "metadata-down"
+"""While a slice's directory has a file of this name, the metadata servers of its hosts answer nothing."""
 FLAVOR = ("Metadata-Flavor", "Google")
 Values = Mapping[str, str]
 
@@ -67,9 +70,10 @@ def _tpu_env(hosted: HostedSlice, process: Process, index: int) -> str:
 class MetadataServer:
     """Bound to any free port of ``host``. It has no thread before ``start``; connections wait until then."""
 
-    def __init__(self, host: str, values: Values) -> None:
-        """Raises OSError."""
-        self._server = ThreadingHTTPServer((host, 0), _handler(values))
+    def __init__(self, host: str, values: Values, directory: Path | None = None) -> None:
+        """``directory`` is the slice's. Raises OSError."""
+        down = None if directory is None else directory / METADATA_DOWN
+        self._server = ThreadingHTTPServer((host, 0), _handler(values, down))
         self._server.daemon_threads = True
 
     @property
@@ -123,13 +127,16 @@ def _camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _handler(values: Values) -> type[BaseHTTPRequestHandler]:
+def _handler(values: Values, down: Path | None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         server_version = "Metadata Server for VM"
         sys_version = ""
 
         def do_GET(self) -> None:
+            if down is not None and down.exists():
+                self.close_connection = True
+                return None
             if self.headers.get(FLAVOR[0]) != FLAVOR[1]:
                 return self._reply(HTTPStatus.FORBIDDEN, "text/plain", "Missing Metadata-Flavor:Google header.\n")
             return self._reply(*answer(values, self.path))

@@ -175,7 +175,7 @@ def _metadata_server(wanted: dict[str, Any] | None, log: Log) -> MetadataServer 
     if wanted is None:
         return None
     try:
-        return MetadataServer(wanted["host"], wanted["values"])
+        return MetadataServer(wanted["host"], wanted["values"], Path(wanted["slice"]) if "slice" in wanted else None)
     except OSError as error:
         log.write("stderr", f"tpuctl: no metadata server on {wanted['host']}: {error.strerror}\n")
         return None

@@ -53,17 +53,28 @@ def models(incomplete: str) -> list[str]:
     return _starting(incomplete, MODELS)
 
 
-SOURCES = {source.__name__: source for source in (slices, jobs, running_jobs, types, every_type, generations, models)}
+def api_faults(incomplete: str) -> list[str]:
+    return _starting(incomplete, (fault["id"] for fault in _read("/tpuctl/v1/faults", "faults")))
+
+
+SOURCES = {
+    source.__name__: source
+    for source in (slices, jobs, running_jobs, types, every_type, generations, models, api_faults)
+}
 
 
 def _ask(path: str, field: str, version: str = "tpuctl/v1") -> list[Any]:
-    from tpuctl.api.errors import ApiError
     from tpuctl.api.names import default_project
+
+    return _read(f"/{version}/projects/{default_project()}{path}", field)
+
+
+def _read(path: str, field: str) -> list[Any]:
+    from tpuctl.api.errors import ApiError
     from tpuctl.cli import reader
 
     try:
-        answer = reader.get(f"/{version}/projects/{default_project()}{path}", timeout_seconds=TIMEOUT_SECONDS)
-        return list(answer.get(field, []))
+        return list(reader.get(path, timeout_seconds=TIMEOUT_SECONDS).get(field, []))
     except (ApiError, reader.NotRunning):
         return []
 

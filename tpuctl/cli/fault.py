@@ -1,4 +1,4 @@
-"""tpuctl fault: links, chips and hosts of a slice that fail, and recover."""
+"""tpuctl fault: links, chips and hosts of a slice that fail, and recover; and faults of the API (fault_api)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from tpuctl.cli import complete, zones
+from tpuctl.cli import complete, fault_api, zones
 from tpuctl.cli.options import Output, Zone, valid_slice
 from tpuctl.cli.output import Column, Format, show_list
 
 app = typer.Typer(
-    help="Let a link, a chip or a host of a slice fail, or recover.",
+    help="Let a link, a chip or a host of a slice fail, or recover; or the API.",
     no_args_is_help=True,
 )
+app.add_typer(fault_api.app, name="api")
 
 SliceName = Annotated[
     str,

@@ -13,6 +13,7 @@ from tpuctl.api.names import default_project, default_zone, last, location_name,
 from tpuctl.client.transport import Transport
 
 if TYPE_CHECKING:
+    from tpuctl.api.api_faults import ApiFault
     from tpuctl.api.catalogue import AcceleratorType, Location
     from tpuctl.api.jobs import Job, JobEvent, JobRequest, LogRecord
     from tpuctl.api.nodes import Node
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tpuctl.api.status import ControlPlaneStatus, FaultRequest, Slice, SliceDetail
 
 ALL_ZONES = "-"
+API_FAULTS = "/tpuctl/v1/faults"
 quote = partial(urllib.parse.quote, safe="")
 
 
@@ -165,6 +167,22 @@ class Client:
 
         path = f"/tpuctl/v1/{location_name(self.project, zone or self.zone)}/slices/{quote(node)}:fault"
         return Slice.model_validate(self._transport.call("POST", path, body=request.to_json()))
+
+    # Faults of the API
+
+    def add_api_fault(self, fault: ApiFault) -> ApiFault:
+        from tpuctl.api.api_faults import ApiFault
+
+        return ApiFault.model_validate(self._transport.call("POST", API_FAULTS, body=fault.to_json()))
+
+    def list_api_faults(self) -> list[ApiFault]:
+        from tpuctl.api.api_faults import ApiFaultList
+
+        return ApiFaultList.model_validate(self._get(API_FAULTS)).faults
+
+    def clear_api_faults(self, fault: str | None = None) -> None:
+        """Forget one, or all."""
+        self._transport.call("DELETE", API_FAULTS if fault is None else f"{API_FAULTS}/{quote(fault)}")
 
     @property
     def _jobs(self) -> str:

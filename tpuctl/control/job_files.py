@@ -97,7 +97,11 @@ def write_job_files(
                     "command": request.command,
                     "workingDirectory": request.working_directory,
                     "environment": merged(given, worker_environment(hosted, process, job.name)),
-                    "metadata": {"host": process.worker.ip_address, "values": metadata(hosted, process)},
+                    "metadata": {
+                        "host": process.worker.ip_address,
+                        "values": metadata(hosted, process),
+                        "slice": str(hosted.directory),
+                    },
                 },
             )
     except OSError as error:

@@ -6,18 +6,20 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from backend.host.executor import LocalExecutor
 from tpuctl.api.errors import ApiError
 from tpuctl.api.home import Home
 from tpuctl.api.jobs import JobState
+from tpuctl.control import api_faults, operations
 from tpuctl.control.job_reconciler import JobReconciler
 from tpuctl.control.node_states import is_settled
 from tpuctl.control.nodes import NodeReconciler, runs_on
 from tpuctl.control.queued import QueuedReconciler
 from tpuctl.control.queued_states import QUIET
-from tpuctl.store import JobRow, NodeRow, QueuedRow, Store
+from tpuctl.store import JobRow, NodeRow, OperationRow, QueuedRow, Store
 
 BUSY_SECONDS = 0.01
 RUNNING_SECONDS = 0.1
@@ -33,13 +35,14 @@ Other = TypeVar("Other")
 log = logging.getLogger("tpuctl.control")
 
 
-def pause(nodes: list[NodeRow], jobs: list[JobRow], queue: list[QueuedRow]) -> float:
-    """Seconds until the next look, if nobody wakes the loop before."""
+def pause(nodes: list[NodeRow], jobs: list[JobRow], queue: list[QueuedRow], held: bool = False) -> float:
+    """Seconds until the next look, if nobody wakes the loop before; ``held`` says that faults hold up operations."""
     if any(row.state not in QUIET for row in queue):
         return BUSY_SECONDS
     if any(not is_settled(node.state) for node in nodes) or any(job.state is JobState.QUEUED for job in jobs):
         return BUSY_SECONDS
-    return RUNNING_SECONDS if jobs else IDLE_SECONDS
+    timed = held or any(node.faults for node in nodes)
+    return RUNNING_SECONDS if jobs or timed else IDLE_SECONDS
 
 
 class Loop:
@@ -90,14 +93,15 @@ class Loop:
         nodes, jobs = self._read()
         went_well = [self._try(self._jobs.step, job, _slice_of(job, nodes)) for job in jobs]
         nodes, jobs = self._read()
-        went_well += [self._try(self._nodes.step, node, jobs) for node in nodes]
+        held = self._release_held()
+        went_well += [self._try(partial(self._nodes.step, held=held), node, jobs) for node in nodes]
         queue, owned = self._read_queue()
         went_well += [self._try(self._queue.step, row, owned.get(row.full_name, [])) for row in queue]
         if not all(went_well):
             return TROUBLE_SECONDS
         self._forget_old(time.time())
         self.trouble = None
-        return pause(nodes, jobs, queue)
+        return pause([node for node in nodes if node.operation not in held], jobs, queue, bool(held))
 
     def _try(self, step: Callable[[Row, Other], None], row: Row, other: Other) -> bool:
         """Take a step; one that fails is logged and taken again later, and does not stop those of the others."""
@@ -119,6 +123,16 @@ class Loop:
             with self._store.change() as change:
                 change.forget(now - KEEP_SECONDS)
             self._forget_at = now + FORGET_SECONDS
+
+    def _release_held(self) -> dict[str, OperationRow]:
+        """The operations that faults hold up, by their names; those that are over are ended."""
+        with self._store.read() as reader:
+            held = reader.held_operations()
+        over = [one for one in held if one.response is not None and not api_faults.is_held(one.hold, time.time())]
+        for operation in over:
+            with self._store.change() as change:
+                operations.release(change, operation)
+        return {operation.name: operation for operation in held if operation not in over}
 
     def _read(self) -> tuple[list[NodeRow], list[JobRow]]:
         with self._store.read() as reader:

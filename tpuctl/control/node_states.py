@@ -31,6 +31,7 @@ _ACTIONS: dict[NodeState, dict[RuntimeState, NodeAction]] = {
         NodeState.STOPPING:   (NodeAction.SETTLE, NodeAction.STOP,  NodeAction.STOP,   NodeAction.SETTLE),
         NodeState.STOPPED:    (NodeAction.KEEP,   NodeAction.STOP,  NodeAction.STOP,   NodeAction.KEEP),
         NodeState.TERMINATED: (NodeAction.KEEP,   NodeAction.STOP,  NodeAction.STOP,   NodeAction.KEEP),
+        NodeState.PREEMPTED:  (NodeAction.KEEP,   NodeAction.STOP,  NodeAction.STOP,   NodeAction.KEEP),
         NodeState.DELETING:   (NodeAction.SETTLE, NodeAction.STOP,  NodeAction.STOP,   NodeAction.SETTLE),
     }.items()
 }  # fmt: skip

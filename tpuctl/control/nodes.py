@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import time
 import uuid
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic.alias_generators import to_camel
 
 from backend.host.address import Address, Block, free_block
 from backend.host.executor import LocalExecutor
+from backend.host.metadata import METADATA_DOWN
 from backend.host.process import forget
 from tpuctl.api.errors import (
     AlreadyExists,
@@ -20,13 +23,15 @@ from tpuctl.api.errors import (
     InvalidArgument,
     NotFound,
     bad_request,
+    from_status,
 )
 from tpuctl.api.home import Home
 from tpuctl.api.jobs import JobState
 from tpuctl.api.names import check_id, check_project, node_name, shape_text
 from tpuctl.api.nodes import Node, NodeSpec, NodeState
-from tpuctl.control import catalogue, operations
+from tpuctl.control import api_faults, catalogue, operations
 from tpuctl.control.hosted import hosted_slice, num_hosts
+from tpuctl.control.node_faults import next_fates, strikes_now
 from tpuctl.control.node_states import SETTLED_STATE, UPDATABLE, VERBS, NodeAction, is_settled, next_action
 from tpuctl.control.patience import Patience
 from tpuctl.control.queued_moves import node_failed
@@ -121,7 +126,7 @@ def create(
     for member in range(num_slices if node_prefix is not None else 0):
         check_free(change, project, zone, f"{node_prefix}-{member}")
     operation = operations.begin(change, "create", node)
-    node = dataclasses.replace(node, operation=operation.name)
+    node = api_faults.on_node(change, dataclasses.replace(node, operation=operation.name))
     change.insert(node)
     change.event(node.full_name, f"-> {node.state}", shape_text(chosen.name, num_slices))
     return node
@@ -185,12 +190,20 @@ class NodeReconciler:
         self._starting = Patience(START_SECONDS)
         self._stopping = Patience(STOP_SECONDS)
 
-    def step(self, node: NodeRow, jobs: list[JobRow]) -> None:
-        """``jobs`` are those that have not ended: a slice is not taken from under a worker. Raises ApiError."""
+    def step(self, node: NodeRow, jobs: list[JobRow], held: Mapping[str, OperationRow]) -> None:
+        """``jobs`` are those that have not ended: a slice is not taken from under a worker.
+
+        ``held`` are the operations that faults hold up, by their names. Raises ApiError.
+        """
         directory = self._home.slice(node.uid)
         if node.state is NodeState.DELETING and any(runs_on(job, node) for job in jobs):
             return
+        if node.faults and self._strike(node, directory):
+            return
         action = next_action(node.state, self._executor.slice_state(directory))
+        holding = held.get(node.operation or "")
+        if holding is not None and self._is_held_up(node, directory, action, holding):
+            return
         match action:
             case NodeAction.START:
                 self._start(node)
@@ -209,6 +222,51 @@ class NodeReconciler:
             self._starting.reset(node.uid)
             self._stopping.reset(node.uid)
 
+    def _strike(self, node: NodeRow, directory: Path) -> bool:
+        """Let befall the node what is due. Whether that is all there is to do now."""
+        now = time.time()
+        fates = next_fates(node, now)
+        down = strikes_now(node, "metadata", now)
+        if directory.exists() and (directory / METADATA_DOWN).exists() is not down:
+            (directory / METADATA_DOWN).touch() if down else (directory / METADATA_DOWN).unlink(missing_ok=True)
+        vanishes = strikes_now(node, "vanish", now)
+        if vanishes and self._executor.is_alive(directory):
+            self._executor.end(directory, kill=True)
+            return True
+        preempted = strikes_now(node, "preempt", now)
+        if not (vanishes or preempted) and fates == node.faults:
+            return False
+        if vanishes:
+            self._executor.remove(directory)
+        with self._store.change() as change:
+            current = change.node(uid=node.uid)
+            if current is None or (current.state, current.faults) != (node.state, node.faults):
+                return True
+            if vanishes:
+                change.delete(current)
+                change.event(node.full_name, f"{node.state} -> gone", "vanished by a fault")
+            elif preempted:
+                change.replace(current, state=NodeState.PREEMPTED, faults=[], operation=None)
+                change.event(node.full_name, f"{node.state} -> {NodeState.PREEMPTED}", "preempted by a fault")
+            else:
+                change.replace(current, faults=fates)
+        return True
+
+    def _is_held_up(self, node: NodeRow, directory: Path, action: NodeAction, operation: OperationRow) -> bool:
+        """Whether the operation under way may not go on; one that is to fail, or was cancelled, is ended instead."""
+        held = api_faults.is_held(operation.hold, time.time())
+        error = (operation.hold or {}).get("error")
+        if node.state is NodeState.CREATING and action is NodeAction.START and (error or operation.cancel_requested):
+            if not held or operation.cancel_requested:
+                self._fail(node, self._failure(node))
+            return True
+        if action is not NodeAction.SETTLE or SETTLED_STATE[node.state] is NodeState.STARTING:
+            return False
+        if node.state is NodeState.CREATING and (operation.cancel_requested or (error and not held)):
+            self._executor.end(directory, kill=True)
+            return True
+        return held
+
     def _start(self, node: NodeRow) -> None:
         try:
             self._executor.start_slice(hosted_slice(self._home, node))
@@ -223,6 +281,10 @@ class NodeReconciler:
     def _failure(self, node: NodeRow) -> ApiError:
         if self._cancel_requested(node):
             return Cancelled("the operation was cancelled")
+        with self._store.read() as reader:
+            operation = None if node.operation is None else reader.operation(node.operation)
+        if operation is not None and operation.hold is not None and operation.hold.get("error"):
+            return from_status(operation.hold["error"])
         return Internal(f"slice {node.name} did not start: {self._executor.slice_failure(self._home.slice(node.uid))}")
 
     def _settle(self, node: NodeRow) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tpuctl.api.errors import ApiError, Cancelled
 from tpuctl.api.nodes import NodeState
+from tpuctl.control import api_faults
 from tpuctl.control.node_states import VERBS
 from tpuctl.store import NodeRow, OperationRow, QueuedRow, RequestRow, Transaction
 
@@ -25,6 +26,7 @@ def begin(change: Transaction, verb: str, target: NodeRow | QueuedRow) -> Operat
         create_time=now,
         api_version=change.api_version,
     )
+    operation = api_faults.on_operation(change, operation)
     change.insert(operation)
     return operation
 
@@ -51,11 +53,23 @@ def once(change: Transaction, key: str, decide: Callable[[Transaction], Operatio
 
 
 def succeed(change: Transaction, name: str | None, response: dict[str, Any]) -> OperationRow | None:
-    """The operation as it is then; None if there is none that could succeed."""
+    """The operation as it is then; None if there is none that could succeed.
+
+    One that a fault holds up keeps its response to itself until ``release``.
+    """
     operation = None if name is None else change.operation(name)
     if operation is None or operation.done:
         return None
+    if api_faults.is_held(operation.hold, time.time()):
+        return change.replace(operation, response=response)
     return change.replace(operation, done=True, response=response, end_time=time.time())
+
+
+def release(change: Transaction, held: OperationRow) -> None:
+    """End an operation that has come to its end while a fault held it up, unless one still does."""
+    operation = change.operation(held.name)
+    if operation is not None and operation.response is not None:
+        succeed(change, operation.name, operation.response)
 
 
 def fail(change: Transaction, name: str | None, error: ApiError) -> None:

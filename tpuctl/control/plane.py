@@ -20,6 +20,7 @@ from tpuctl.api.operations import Operation
 from tpuctl.api.queued import QueuedResource
 from tpuctl.api.status import ControlPlaneStatus, FaultRequest, Slice, SliceDetail
 from tpuctl.control import catalogue, faults, jobs, nodes, operations, orphans, queued, telemetry
+from tpuctl.control.api_faults import ApiFaults
 from tpuctl.control.hosted import hosted_slice, shares, some_of
 from tpuctl.control.job_files import artifacts, metrics_file, worker_now, worker_places
 from tpuctl.control.loop import Loop
@@ -42,6 +43,7 @@ class ControlPlane:
         self.ending = False
         self.executor = executor or LocalExecutor()
         self.store = Store(home.database)
+        self.api_faults = ApiFaults(self.store)
         self._loop = Loop(self.store, self.executor, home)
         self._started = time.monotonic()
 

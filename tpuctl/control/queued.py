@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import uuid
 from typing import Any
@@ -19,7 +20,7 @@ from tpuctl.api.errors import (
 from tpuctl.api.names import check_id, check_project, check_queued_id, location_name, queued_name
 from tpuctl.api.nodes import NodeSpec, NodeState, SchedulingConfig
 from tpuctl.api.queued import MultisliceParams, QueuedNodeSpec, QueuedResource, QueuedState, StateInitiator, Tpu
-from tpuctl.control import catalogue, nodes, operations
+from tpuctl.control import api_faults, catalogue, nodes, operations
 from tpuctl.control.queued_moves import fail, move
 from tpuctl.control.queued_states import REMOVABLE, RESETTABLE, initiator, next_state, window
 from tpuctl.control.queued_views import node_ids, prefix, queued_node, queued_response
@@ -74,8 +75,7 @@ def create(
         api_version=api_version,
     )
     operation = operations.begin(change, "create", row)
-    change.insert(row)
-    change.replace(row, operation=operation.name)
+    change.insert(api_faults.on_queued(change, dataclasses.replace(row, operation=operation.name)))
     change.event(row.full_name, f"-> {row.state}", ", ".join(node_ids(name, spec)))
     return operation
 
@@ -137,7 +137,11 @@ class QueuedReconciler:
             return
         asked = QueuedResource.model_validate(row.spec)
         states = [node.state for node in made]
-        target = next_state(row.state, states, window(asked.queueing_policy, row.queue_time), time.time())
+        now = time.time()
+        when = window(asked.queueing_policy, row.queue_time)
+        if api_faults.is_held(row.hold, now):
+            when = dataclasses.replace(when, start=float("inf"))
+        target = next_state(row.state, states, when, now)
         if target is None:
             return
         with self._store.change() as change:

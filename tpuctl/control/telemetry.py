@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -18,7 +19,7 @@ from tpuctl.api.home import Home
 from tpuctl.api.nodes import NodeState
 from tpuctl.api.status import Core, Slice, SliceDetail, SliceFault, SliceWorker
 from tpuctl.control.hosted import kind_of
-from tpuctl.control.node_states import health_of
+from tpuctl.control.node_faults import node_health
 from tpuctl.store import NodeRow
 
 Said = Mapping[str, Any]
@@ -68,14 +69,15 @@ def run(said: Said | None, job: str) -> dict[str, Any] | None:
 def slice_view(node: NodeRow, said: Said | None, job: str | None) -> Slice:
     """A slice as `status` shows it; ``job`` is the one that runs on it."""
     shape = kind_of(node)
+    health, description = node_health(node, time.time())
     heard: Said = said or {}
     return Slice(
         name=node.name,
         zone=node.zone,
         type=node.accelerator_type,
         state=node.state,
-        health=health_of(node.state, node.health_description),
-        health_description=node.health_description,
+        health=health,
+        health_description=description,
         endpoint=str(Address(node.host, node.port)),
         topology=shape.topology,
         num_slices=node.num_slices,

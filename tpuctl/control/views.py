@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from tpuctl.api.nodes import ApiVersion, NetworkEndpoint, Node, NodeState
 from tpuctl.api.operations import Operation, OperationMetadata, Status
 from tpuctl.control import catalogue
 from tpuctl.control.hosted import kind_of, num_hosts
-from tpuctl.control.node_states import health_of
+from tpuctl.control.node_faults import node_health
 from tpuctl.store import JobRow, NodeRow, OperationRow
 
 NODE_TYPE = "type.googleapis.com/google.cloud.tpu.v2.Node"
@@ -48,6 +49,7 @@ def node_view(row: NodeRow, member: int | None = None) -> Node:
         hosts = hosts[member * each : (member + 1) * each]
         name = node_name(row.project, row.zone, f"{row.node_prefix}-{member}")
         number = number * MAX_MEMBERS + member
+    health, description = node_health(row, time.time())
     endpoints = [NetworkEndpoint(ip_address=host, port=row.port) for host in hosts]
     return Node.model_validate(
         row.spec
@@ -57,8 +59,8 @@ def node_view(row: NodeRow, member: int | None = None) -> Node:
             "acceleratorType": row.accelerator_type,
             "acceleratorConfig": catalogue.config_of(kind_of(row)),
             "state": row.state,
-            "health": health_of(row.state, row.health_description),
-            "healthDescription": row.health_description,
+            "health": health,
+            "healthDescription": description,
             "networkEndpoints": None if row.state is NodeState.CREATING else endpoints,
             "createTime": moment(row.create_time),
             "apiVersion": ApiVersion[row.api_version],
@@ -83,7 +85,9 @@ def operation_view(row: OperationRow) -> Operation:
         api_version=row.api_version.lower().replace("_", ""),
     )
     error = None if row.error is None else Status.model_validate(row.error)
-    return Operation(name=row.full_name, metadata=metadata, done=row.done, response=row.response, error=error)
+    return Operation(
+        name=row.full_name, metadata=metadata, done=row.done, response=row.response if row.done else None, error=error
+    )
 
 
 def job_view(row: JobRow, directory: str, pid: int | None = None) -> Job:

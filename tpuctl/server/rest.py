@@ -13,6 +13,7 @@ from starlette.routing import Mount, Route
 
 from tpuctl.api.errors import InvalidArgument, Unimplemented
 from tpuctl.control.plane import ControlPlane
+from tpuctl.server.answering import answer
 from tpuctl.server.bodies import json_body
 from tpuctl.server.handlers import HANDLERS, Call, unimplemented
 from tpuctl.server.methods import METHODS, STANDARD_QUERY, VERSIONS, Method
@@ -41,20 +42,19 @@ def _route(method: Method, endpoint: Endpoint) -> Route:
 
 
 def _endpoint(plane: ControlPlane, method: Method, version: str) -> Endpoint:
-    handler = HANDLERS.get(method.id)
-    if handler is None:
+    if method.id not in HANDLERS:
         return _absent(method, version)
     allowed = frozenset(method.parameters(version)) | OURS.get(method.id, frozenset())
 
-    async def answer(request: Request) -> Response:
+    async def respond(request: Request) -> Response:
         query = parameters(request.query_params, allowed)
         body = None
         if method.request is not None:
             body = read(await json_body(request), method.request, version, method.body)
         call = Call(version, **request.path_params, query=query, body=body)
-        return await run_in_threadpool(lambda: JSONResponse(shown(handler(plane, call), version)))
+        return await run_in_threadpool(lambda: JSONResponse(shown(answer(plane, method, call), version)))
 
-    return answer
+    return respond
 
 
 def parameters(query: Mapping[str, str], allowed: frozenset[str]) -> dict[str, str]:

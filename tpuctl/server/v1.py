@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from tpuctl.api.api_faults import ApiFault, ApiFaultList
 from tpuctl.api.jobs import JobList, JobRequest
 from tpuctl.api.names import default_project
 from tpuctl.api.status import FaultRequest
@@ -75,7 +76,21 @@ def routes(plane: ControlPlane) -> list[Route]:
         place, wanted = request.path_params, await body(request, FaultRequest)
         return reply(await run_in_threadpool(plane.fault, place["project"], place["zone"], place["slice"], wanted))
 
+    def list_faults(_: Request) -> Response:
+        return reply(ApiFaultList(faults=plane.api_faults.list()))
+
+    async def add_fault(request: Request) -> Response:
+        return reply(await run_in_threadpool(plane.api_faults.add, await body(request, ApiFault)))
+
+    def clear_faults(request: Request) -> Response:
+        plane.api_faults.clear(request.path_params.get("fault"))
+        return empty_reply()
+
     return [
+        Route(f"{base}/faults", list_faults, methods=["GET"]),
+        Route(f"{base}/faults", add_fault, methods=["POST"]),
+        Route(f"{base}/faults", clear_faults, methods=["DELETE"]),
+        Route(f"{base}/faults/{{fault}}", clear_faults, methods=["DELETE"]),
         Route(f"{base}/ping", ping, methods=["GET"]),
         Route(f"{base}/status", status, methods=["GET"]),
         Route(f"{one_project}/locations/{{zone}}/slices/{{slice}}:fault", fault, methods=["POST"]),

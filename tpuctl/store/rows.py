@@ -18,6 +18,7 @@ class NodeRow:
     ``topology`` is in chips ("4x4x8"); ``num_slices`` of them are joined over the data-centre network.
     ``queued_resource`` is the full name of the queued resource it was made for. With a ``node_prefix`` each of its
     slices is a node of its own to the Cloud TPU API, PREFIX-0 and on. ``api_version`` is the one that made it.
+    ``faults`` are what befalls it by faults of the API (control/node_faults.py).
     ``failures`` counts the runtime's unexpected ends that came in quick succession, the last at ``failure_time``.
     """
 
@@ -41,6 +42,7 @@ class NodeRow:
     operation: str | None = None
     failures: int = 0
     failure_time: float | None = None
+    faults: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def full_name(self) -> str:
@@ -52,6 +54,7 @@ class QueuedRow:
     """A queued resource. ``spec`` is what was asked for; times in it count from ``queue_time``, its last (re)start.
 
     ``initiator`` is who caused the state, USER or SERVICE; ``error`` why it FAILED, as google.rpc.Status.
+    ``hold`` is what makes it wait for its nodes: the fault, and until when.
     """
 
     uid: str
@@ -66,6 +69,7 @@ class QueuedRow:
     api_version: str = "V2"
     error: dict[str, Any] | None = None
     operation: str | None = None
+    hold: dict[str, Any] | None = None
 
     @property
     def full_name(self) -> str:
@@ -100,10 +104,34 @@ class OperationRow:
     response: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
     end_time: float | None = None
+    hold: dict[str, Any] | None = None
 
     @property
     def full_name(self) -> str:
         return operation_name(self.project, self.zone, self.name)
+
+
+@dataclass(frozen=True)
+class ApiFaultRow:
+    """A rule by which faults strike, as api.ApiFault; a ``rate`` is how many a minute are let through.
+
+    ``seen`` have matched it, ``struck`` were struck; ``recent`` is when those were let through that count for the rate.
+    """
+
+    id: str
+    kind: str
+    create_time: float
+    name: str = "*"
+    count: int | None = None
+    probability: float = 1.0
+    seed: int = 0
+    method: str | None = None
+    after: float | None = None
+    seconds: float | None = None
+    rate: int | None = None
+    seen: int = 0
+    struck: int = 0
+    recent: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

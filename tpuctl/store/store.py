@@ -11,24 +11,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, Table, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, String, Table, delete, insert, select, type_coerce, update
 
 from tpuctl.api.jobs import JobState
 from tpuctl.api.nodes import NodeState
 from tpuctl.api.queued import QueuedState
 from tpuctl.store import tables
 from tpuctl.store.engine import open_engine, translated
-from tpuctl.store.rows import Event, JobRow, NodeRow, OperationRow, QueuedRow, RequestRow
+from tpuctl.store.rows import ApiFaultRow, Event, JobRow, NodeRow, OperationRow, QueuedRow, RequestRow
 
 log = logging.getLogger("tpuctl.events")
-Resource = NodeRow | OperationRow | QueuedRow | RequestRow | JobRow
-AnyRow = TypeVar("AnyRow", NodeRow, OperationRow, QueuedRow, RequestRow, JobRow)
+Resource = NodeRow | OperationRow | QueuedRow | RequestRow | ApiFaultRow | JobRow
+AnyRow = TypeVar("AnyRow", NodeRow, OperationRow, QueuedRow, RequestRow, ApiFaultRow, JobRow)
 
 _TABLES: dict[type[Any], Table] = {
     NodeRow: tables.nodes,
     OperationRow: tables.operations,
     QueuedRow: tables.queued_resources,
     RequestRow: tables.requests,
+    ApiFaultRow: tables.api_faults,
     JobRow: tables.jobs,
 }
 _KEYS: dict[type[Any], str] = {
@@ -36,8 +37,13 @@ _KEYS: dict[type[Any], str] = {
     OperationRow: "name",
     QueuedRow: "uid",
     RequestRow: "request",
+    ApiFaultRow: "id",
     JobRow: "uid",
 }
+_held_operations = select(tables.operations).where(
+    tables.operations.c.done.is_(False), tables.operations.c.hold.is_not(None)
+)
+_nodes_with_faults = select(tables.nodes).where(type_coerce(tables.nodes.c.faults, String) != "[]")
 _STATES: dict[type[Any], Any] = {NodeRow: NodeState, QueuedRow: QueuedState, JobRow: JobState}
 
 
@@ -76,6 +82,17 @@ class Reader:
     def request(self, request: str) -> RequestRow | None:
         return next(iter(self._select(RequestRow, {"request": request})), None)
 
+    def api_faults(self) -> list[ApiFaultRow]:
+        return self._select(ApiFaultRow, {})
+
+    def held_operations(self) -> list[OperationRow]:
+        """Those that a fault holds up."""
+        return self._found(OperationRow, _held_operations)
+
+    def nodes_with_faults(self) -> list[NodeRow]:
+        """Those that something is to befall, or befalls now."""
+        return self._found(NodeRow, _nodes_with_faults)
+
     def job(self, **where: object) -> JobRow | None:
         return next(iter(self.jobs(**where)), None)
 
@@ -96,6 +113,9 @@ class Reader:
         for column, value in where.items():
             wanted = table.c[column]
             query = query.where(wanted.in_(value) if isinstance(value, frozenset) else wanted == value)
+        return self._found(kind, query)
+
+    def _found(self, kind: type[AnyRow], query: Select[Any]) -> list[AnyRow]:
         return [_row(kind, found) for found in self._connection.execute(query)]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import JSON, Boolean, Column, Float, Integer, MetaData, String, Table, UniqueConstraint
 
-VERSION = 4
+VERSION = 5
 """Of the schema; kept in the file as SQLite's user_version."""
 
 metadata = MetaData()
@@ -33,6 +33,7 @@ nodes = Table(
     Column("operation", String),
     Column("failures", Integer, nullable=False),
     Column("failure_time", Float),
+    Column("faults", JSON, nullable=False, server_default="[]"),
     Column("create_time", Float, nullable=False),
     UniqueConstraint("project", "zone", "name"),
     UniqueConstraint("host", "port"),
@@ -50,6 +51,7 @@ operations = Table(
     Column("done", Boolean, nullable=False),
     Column("cancel_requested", Boolean, nullable=False),
     Column("response", JSON(none_as_null=True)),
+    Column("hold", JSON(none_as_null=True)),
     Column("error", JSON(none_as_null=True)),
     Column("create_time", Float, nullable=False),
     Column("end_time", Float),
@@ -68,6 +70,7 @@ queued_resources = Table(
     Column("api_version", String, nullable=False),
     Column("error", JSON(none_as_null=True)),
     Column("operation", String),
+    Column("hold", JSON(none_as_null=True)),
     Column("queue_time", Float, nullable=False),
     Column("create_time", Float, nullable=False),
     UniqueConstraint("project", "zone", "name"),
@@ -78,6 +81,25 @@ requests = Table(
     metadata,
     Column("request", String, primary_key=True),
     Column("operation", String, nullable=False),
+    Column("create_time", Float, nullable=False),
+)
+
+api_faults = Table(
+    "api_faults",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("count", Integer),
+    Column("probability", Float, nullable=False),
+    Column("seed", Integer, nullable=False),
+    Column("method", String),
+    Column("after", Float),
+    Column("seconds", Float),
+    Column("rate", Integer),
+    Column("seen", Integer, nullable=False),
+    Column("struck", Integer, nullable=False),
+    Column("recent", JSON, nullable=False),
     Column("create_time", Float, nullable=False),
 )
 
@@ -145,5 +167,6 @@ ADDED: dict[int, tuple[Column[Any], ...]] = {
         jobs.c.num_slices,
     ),
     4: (operations.c.api_version,),
+    5: (nodes.c.faults, operations.c.hold, queued_resources.c.hold),
 }
 """Which columns each version of the schema has added to those before it."""

@@ -272,10 +272,10 @@ def test_trouble_with_one_slice_is_shown_and_does_not_stop_the_others(
 ) -> None:
     step = NodeReconciler.step
 
-    def fail_for_a(self: NodeReconciler, node: NodeRow, jobs: list[JobRow]) -> None:
+    def fail_for_a(self: NodeReconciler, node: NodeRow, jobs: list[JobRow], held: Any) -> None:
         if node.name == "a":
             raise ResourceExhausted("the disk is full")
-        step(self, node, jobs)
+        step(self, node, jobs, held)
 
     with monkeypatch.context() as patched:
         patched.setattr(NodeReconciler, "step", fail_for_a)

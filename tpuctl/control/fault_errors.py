@@ -1,0 +1,127 @@
+"""What does Cloud TPU say when it has no capacity, quota or time? The texts and details that its clients look for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from backend.hardware import UnknownAcceleratorType, accelerator_type
+from tpuctl.api.errors import AlreadyExists, ApiError, ResourceExhausted, Unavailable, error_id
+from tpuctl.api.names import node_name, queued_name
+from tpuctl.api.nodes import NodeSpec
+from tpuctl.control.catalogue import WIRE_TYPES, project_number
+
+GOOGLE_RPC = "type.googleapis.com/google.rpc"
+REGIONS = "https://cloud.google.com/tpu/docs/regions"
+QUOTA_STEMS = {
+    "v2": "TPUV2s",
+    "v3": "TPUV3s",
+    "v4": "TPUV4s",
+    "v5e": "TPUV5sLitepod",
+    "v5p": "TPUV5P",
+    "v6e": "TPUV6E",
+    "7x": "TPU7X",
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that a fault may strike: its method, and the resource that it is about. ``id`` may be empty."""
+
+    method: str
+    project: str
+    zone: str
+    id: str
+    spec: NodeSpec | None = None
+
+    @property
+    def full_name(self) -> str:
+        collection = self.method.rpartition(".")[0]
+        return f"projects/{self.project}/locations/{self.zone}/{collection}/{self.id}"
+
+
+def stockout(asked: Asked) -> ApiError:
+    return ResourceExhausted(
+        f'There is no more capacity in the zone "{asked.zone}"; you can try in another zone where Cloud TPU Nodes are '
+        f"offered (see {REGIONS}) {error_id()}"
+    )
+
+
+def reservation(_: Asked) -> ApiError:
+    return ResourceExhausted(
+        "Insufficient reserved capacity. Contact customer support to increase your reservation. " + error_id()
+    )
+
+
+def quota(asked: Asked) -> ApiError:
+    """Of the generation and tier that is asked for, in the zone's region."""
+    name, region = _quota_name(asked.spec), asked.zone.rpartition("-")[0]
+    violation = {
+        "subject": f"project:{project_number(asked.project)}",
+        "description": f"Quota '{name}' exhausted. Limit 0 in region {region}",
+    }
+    return ResourceExhausted(
+        f"Quota limit '{name}' has been exceeded. Limit: 0 in region {region}.",
+        [{"@type": f"{GOOGLE_RPC}.QuotaFailure", "violations": [violation]}],
+    )
+
+
+def rate_limit(asked: Asked, limit: int) -> ApiError:
+    """Too many creates within a minute, as Google's service control says it."""
+    metric, consumer = "Maximum number of CreateNode requests per minute", project_number(asked.project)
+    info = {
+        "@type": f"{GOOGLE_RPC}.ErrorInfo",
+        "reason": "RATE_LIMIT_EXCEEDED",
+        "domain": "googleapis.com",
+        "metadata": {
+            "service": "tpu.googleapis.com",
+            "consumer": f"projects/{consumer}",
+            "quota_metric": "tpu.googleapis.com/create_node_requests",
+            "quota_limit": "CreateNodePerMinutePerProject",
+            "quota_limit_value": str(limit),
+            "quota_location": "global",
+        },
+    }
+    return ResourceExhausted(
+        f"Quota exceeded for quota metric '{metric}' and limit '{metric} per project' of service 'tpu.googleapis.com' "
+        f"for consumer 'project_number:{consumer}'.",
+        [info],
+    )
+
+
+def conflict(asked: Asked) -> ApiError:
+    name = queued_name if asked.method.startswith("queuedResources") else node_name
+    return AlreadyExists.of(name(asked.project, asked.zone, asked.id))
+
+
+def unavailable(_: Asked) -> ApiError:
+    return Unavailable("The service is currently unavailable.")
+
+
+ERRORS: dict[str, Callable[[Asked], ApiError]] = {
+    "stockout": stockout,
+    "stockout-later": stockout,
+    "quota": quota,
+    "reservation": reservation,
+    "conflict": conflict,
+    "unavailable": unavailable,
+}
+"""By the kind of fault."""
+
+
+def _quota_name(spec: NodeSpec | None) -> str:
+    """Such as TPUV6EPreemptiblePerProjectPerRegionForTPUAPI, or, for several hosts, …Pod…."""
+    stem, pod = "TPU", ""
+    if spec is not None and spec.accelerator_config is not None:
+        names = {wire: name for name, wire in WIRE_TYPES.items()}
+        stem = QUOTA_STEMS.get(names.get(spec.accelerator_config.type, ""), stem)
+    elif spec is not None and spec.accelerator_type:
+        try:
+            kind = accelerator_type(spec.accelerator_type)
+        except UnknownAcceleratorType:
+            kind = None
+        if kind is not None:
+            stem, pod = QUOTA_STEMS[kind.generation.name], "Pod" if kind.num_hosts > 1 else ""
+    scheduling = None if spec is None else spec.scheduling_config
+    cheap = scheduling is not None and (scheduling.preemptible or scheduling.spot)
+    return f"{stem}{'Preemptible' if cheap else ''}{pod}PerProjectPerRegionForTPUAPI"

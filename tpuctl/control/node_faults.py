@@ -1,0 +1,59 @@
+"""What befalls a node by the API's faults? Each fate has its time, and what it does is worked out from that."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Any
+
+from tpuctl.api.nodes import NodeHealth, NodeState
+from tpuctl.control.node_states import health_of
+from tpuctl.store import ApiFaultRow, NodeRow
+
+Fate = dict[str, Any]
+UNHEALTHY_TEXT = "the health check of the TPU runtime fails"
+
+
+class Phase(Enum):
+    """Where a fate is."""
+
+    WAITING = auto()  # for its node to be READY
+    COMING = auto()
+    NOW = auto()
+    OVER = auto()
+
+
+def new_fate(rule: ApiFaultRow) -> Fate:
+    """``due`` is when it is to happen, in seconds since the epoch; None until its node is READY."""
+    return {"fault": rule.id, "kind": rule.kind, "after": rule.after, "seconds": rule.seconds, "due": None}
+
+
+def phase(fate: Fate, now: float) -> Phase:
+    if fate.get("cleared"):
+        return Phase.OVER
+    if fate["due"] is None:
+        return Phase.WAITING
+    if now < fate["due"]:
+        return Phase.COMING
+    return Phase.OVER if fate["seconds"] is not None and now >= fate["due"] + fate["seconds"] else Phase.NOW
+
+
+def strikes_now(node: NodeRow, kind: str, now: float) -> bool:
+    """Whether a fault of that kind is at work on the node, which is READY."""
+    return node.state is NodeState.READY and any(
+        fate["kind"] == kind and phase(fate, now) is Phase.NOW for fate in node.faults
+    )
+
+
+def next_fates(node: NodeRow, now: float) -> list[Fate]:
+    """Its fates without those that are over; when the node is READY the time of those that waited begins."""
+    left = [fate for fate in node.faults if phase(fate, now) is not Phase.OVER]
+    if node.state is not NodeState.READY:
+        return left
+    return [fate | {"due": now + (fate["after"] or 0.0)} if fate["due"] is None else fate for fate in left]
+
+
+def node_health(node: NodeRow, now: float) -> tuple[NodeHealth | None, str | None]:
+    """The node's health, and what there is to say of it."""
+    if strikes_now(node, "unhealthy", now):
+        return NodeHealth.UNHEALTHY_MAINTENANCE, node.health_description or UNHEALTHY_TEXT
+    return health_of(node.state, node.health_description), node.health_description
