@@ -6,7 +6,7 @@ import dataclasses
 import random
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -132,8 +132,9 @@ def is_held(hold: dict[str, Any] | None, now: float) -> bool:
 class ApiFaults:
     """The faults of a control plane: added, listed, cleared, and asked at each request. Any thread."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, wake: Callable[[], None] = lambda: None) -> None:
         self._store = store
+        self._wake = wake
         with store.read() as reader:
             self.any = bool(reader.api_faults())
         """Whether there are any: without, nothing is asked."""
@@ -168,7 +169,9 @@ class ApiFaults:
                 if list(_drawn(change, [_current(change, rule)], subject)):
                     change.replace(node, faults=[*node.faults, new_fate(rule)])
             self.any = True
-            return fault_view(_current(change, rule))
+            made = fault_view(_current(change, rule))
+        self._wake()
+        return made
 
     def list(self) -> list[ApiFault]:
         """All there are, oldest first."""
@@ -198,6 +201,7 @@ class ApiFaults:
                 if queued.hold is not None and queued.hold["fault"] in ids:
                     change.replace(queued, hold=None)
             self.any = bool(change.api_faults())
+        self._wake()
 
 
 def fault_view(rule: ApiFaultRow) -> ApiFault:

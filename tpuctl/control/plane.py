@@ -43,8 +43,8 @@ class ControlPlane:
         self.ending = False
         self.executor = executor or LocalExecutor()
         self.store = Store(home.database)
-        self.api_faults = ApiFaults(self.store)
         self._loop = Loop(self.store, self.executor, home)
+        self.api_faults = ApiFaults(self.store, self._loop.wake)
         self._started = time.monotonic()
 
     def start(self) -> None:
