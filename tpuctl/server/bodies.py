@@ -27,6 +27,21 @@ async def json_body(request: Request) -> Any:
         if len(data) > MAX_BODY_BYTES:
             raise InvalidArgument(f"the request body is larger than {MAX_BODY_BYTES} bytes")
     try:
-        return json.loads(data or b"{}")
+        value = json.loads(data or b"{}", parse_constant=_refuse)
+        if b"\\u" in data:
+            _check_text(value)
     except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"the request body is not JSON: {error}") from error
+    return value
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number")
+
+
+def _check_text(value: Any) -> None:
+    """Raises ValueError for an escape of half a character: no text has that, and nobody could be told of it."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"half of a surrogate pair at {error.start}") from error

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
+
+from tpuctl.api.invalid_values import invalid_values
 from tpuctl.api.legacy import LegacyNode, from_legacy, to_legacy
 from tpuctl.api.messages import check, prune, without_nulls
 from tpuctl.api.model import Model
@@ -26,7 +29,10 @@ def read(value: Any, kind: type[Model], version: str, at: str) -> Model:
     """A body of ``version`` as a message; ``at`` is where it is in the request. Raises InvalidArgument."""
     value = without_nulls(value)
     check(value, in_version(kind, version), version, at)
-    message = in_version(kind, version).model_validate(value)
+    try:
+        message = in_version(kind, version).model_validate(value)
+    except ValidationError as error:
+        raise invalid_values(error, in_version(kind, version), version, at) from error
     return Node.model_validate(from_legacy(message).to_json()) if isinstance(message, LegacyNode) else message
 
 
