@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import sys
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from backend.errors import ResourceExhausted
@@ -52,6 +52,11 @@ class Block:
     first: Address
     count: int = 1
 
+    @property
+    def number(self) -> int | None:
+        """That of its first address; None where there is only 127.0.0.1."""
+        return _number(self.first.host)
+
     def hosts(self) -> list[str]:
         """One IP address a host; where there is only 127.0.0.1, all have that one."""
         number = _number(self.first.host)
@@ -60,8 +65,15 @@ class Block:
         return [_host(number + step) for step in range(self.count)]
 
 
-def free_block(seed: str, taken: Collection[Block], count: int = 1) -> Block:
+def free_block(
+    seed: str,
+    taken: Collection[Block],
+    count: int = 1,
+    is_taken: Callable[[int, int], bool] = lambda first, count: False,
+) -> Block:
     """Addresses for ``count`` hosts outside those ``taken``, of which the first can be bound now.
+
+    ``is_taken`` says of a number of an address whether it, or one of so many from it on, is taken as well.
 
     Where it starts to look depends on ``seed``, so that several homes on one machine rarely meet. Raises
     ResourceExhausted if there are none.
@@ -74,6 +86,8 @@ def free_block(seed: str, taken: Collection[Block], count: int = 1) -> Block:
         if number + count > _NUMBERS or any(
             number < start + length and start < number + count for start, length in spans
         ):
+            continue
+        if is_taken(number, count):
             continue
         address = Address(_host(number), TPU_PORT)
         if _can_bind(address):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -213,6 +213,15 @@ class Node(NodeSpec):
     symptoms: ListOf[Symptom] | None = None
     upcoming_maintenance: UpcomingMaintenance | None = None
     protection_tier: Annotated[ProtectionTier | None, only("v2")] = None
+
+
+class NodesAsJson(Model):
+    """A NodeList whose nodes are in JSON already, with the fields of all versions."""
+
+    wire_name: ClassVar[str] = "ListNodesResponse"
+
+    nodes: list[dict[str, Any]] = Field(default_factory=list)
+    next_page_token: str | None = None
 
 
 class NodeList(Model):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from backend.hardware import AcceleratorType, accelerator_type
 from backend.host.address import Address
 from backend.host.workers import HostedSlice, Process, default_processes, processes
@@ -12,7 +14,10 @@ from tpuctl.store import NodeRow
 
 def kind_of(node: NodeRow) -> AcceleratorType:
     """The shape of each of the node's slices."""
-    return accelerator_type(node.accelerator_type, node.topology)
+    return _kind(node.accelerator_type, node.topology)
+
+
+_kind = cache(accelerator_type)
 
 
 def num_hosts(node: NodeRow) -> int:

@@ -13,6 +13,8 @@ from backend.host.executor import LocalExecutor
 from tpuctl.api.errors import ApiError
 from tpuctl.api.home import Home
 from tpuctl.api.jobs import JobState
+from tpuctl.api.nodes import NodeState
+from tpuctl.api.queued import QueuedState
 from tpuctl.control import api_faults, operations
 from tpuctl.control.job_reconciler import JobReconciler
 from tpuctl.control.node_states import is_settled
@@ -29,6 +31,10 @@ KEEP_SECONDS = 7 * 24 * 3600.0
 """How long finished operations and events are kept."""
 FORGET_SECONDS = 24 * 3600.0
 """How often older ones are dropped."""
+LOOK_SHARE = 20.0
+"""Between two looks at everything there is this many times as long as one takes."""
+MOVING = frozenset(state for state in NodeState if not is_settled(state))
+ON_THEIR_WAY = frozenset(QueuedState) - QUIET
 NOT_ENDED = frozenset(state for state in JobState if not state.ended)
 Row = TypeVar("Row", NodeRow, JobRow, QueuedRow)
 Other = TypeVar("Other")
@@ -55,6 +61,7 @@ class Loop:
         self._queue = QueuedReconciler(store)
         self.trouble: str | None = None
         """Why a step cannot be taken now; None if all goes well."""
+        self._look_at = 0.0
         self._forget_at = 0.0
         self._wake = threading.Event()
         self._ending = threading.Event()
@@ -89,16 +96,24 @@ class Loop:
             self._wake.wait(seconds)
 
     def step(self) -> float:
-        """One step of every job and slice; returns the seconds until the next look."""
-        nodes, jobs = self._read()
-        went_well = [self._try(self._jobs.step, job, _slice_of(job, nodes)) for job in jobs]
-        nodes, jobs = self._read()
+        """One step of every job and slice; returns the seconds until the next look.
+
+        What is settled is looked at less often the longer that takes, so that many slices leave time for the others.
+        """
+        begun = time.monotonic()
+        full = begun >= self._look_at
+        jobs, slices = self._read_jobs()
+        went_well = [self._try(self._jobs.step, job, _slice_of(job, slices)) for job in jobs]
+        jobs, _ = self._read_jobs()
         held = self._release_held()
+        nodes = self._read_nodes(full)
         went_well += [self._try(partial(self._nodes.step, held=held), node, jobs) for node in nodes]
-        queue, owned = self._read_queue()
+        queue, owned = self._read_queue(full)
         went_well += [self._try(self._queue.step, row, owned.get(row.full_name, [])) for row in queue]
         if not all(went_well):
             return TROUBLE_SECONDS
+        if full:
+            self._look_at = time.monotonic() + LOOK_SHARE * (time.monotonic() - begun)
         self._forget_old(time.time())
         self.trouble = None
         return pause([node for node in nodes if node.operation not in held], jobs, queue, bool(held))
@@ -134,15 +149,27 @@ class Loop:
                 operations.release(change, operation)
         return {operation.name: operation for operation in held if operation not in over}
 
-    def _read(self) -> tuple[list[NodeRow], list[JobRow]]:
+    def _read_jobs(self) -> tuple[list[JobRow], list[NodeRow]]:
+        """The jobs that have not ended, and their slices."""
         with self._store.read() as reader:
-            return reader.nodes(), reader.jobs(state=NOT_ENDED)
+            jobs = reader.jobs(state=NOT_ENDED)
+            names = frozenset(job.slice for job in jobs)
+            return jobs, reader.nodes(name=names) if names else []
 
-    def _read_queue(self) -> tuple[list[QueuedRow], dict[str, list[NodeRow]]]:
-        """The queued resources, and the nodes of each by its full name."""
+    def _read_nodes(self, full: bool) -> list[NodeRow]:
+        """All nodes, or those that something is about to happen to."""
         with self._store.read() as reader:
-            queue = reader.queued_resources()
-            nodes = reader.nodes() if queue else []
+            if full:
+                return reader.nodes()
+            moving = reader.nodes(state=MOVING)
+            return moving + [node for node in reader.nodes_with_faults() if node.state not in MOVING]
+
+    def _read_queue(self, full: bool) -> tuple[list[QueuedRow], dict[str, list[NodeRow]]]:
+        """The queued resources, or those that are on their way, and the nodes of each by its full name."""
+        with self._store.read() as reader:
+            queue = reader.queued_resources() if full else reader.queued_resources(state=ON_THEIR_WAY)
+            owners = frozenset(row.full_name for row in queue)
+            nodes = reader.nodes(queued_resource=owners) if owners else []
         owned: dict[str, list[NodeRow]] = {}
         for node in nodes:
             owned.setdefault(node.queued_resource or "", []).append(node)

@@ -103,8 +103,8 @@ def create(
     if not 1 <= num_slices <= MAX_SLICES:
         raise InvalidArgument.of_fields({"numSlices": f"{num_slices} is not a number from 1 to {MAX_SLICES}"})
     uid = uuid.uuid4().hex[:12]
-    taken = [Block(Address(node.host, node.port), num_hosts(node)) for node in change.nodes()]
-    address = free_block(uid, taken, chosen.num_hosts * num_slices).first
+    unnumbered = [Block(Address(node.host, node.port), num_hosts(node)) for node in change.nodes(first_host=None)]
+    block = free_block(uid, unnumbered, chosen.num_hosts * num_slices, change.is_taken)
     node = NodeRow(
         uid=uid,
         project=project,
@@ -112,8 +112,10 @@ def create(
         name=name,
         accelerator_type=chosen.name,
         state=NodeState.CREATING,
-        host=address.host,
-        port=address.port,
+        host=block.first.host,
+        port=block.first.port,
+        first_host=block.number,
+        num_hosts=block.count,
         topology=chosen.topology,
         num_slices=num_slices,
         create_time=time.time(),

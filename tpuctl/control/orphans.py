@@ -18,7 +18,7 @@ log = logging.getLogger("tpuctl.orphans")
 def sweep(store: Store, executor: LocalExecutor, home: Home) -> None:
     """End what no row speaks of, and remove its directory. Called before anything new is started."""
     with store.read() as reader:
-        known = {home.slice(node.uid) for node in reader.nodes()} | {home.job(job.uid) for job in reader.jobs()}
+        known = {home.slice(uid) for uid in reader.node_uids()} | {home.job(uid) for uid in reader.job_uids()}
     for directory in _directories(home):
         if directory not in known:
             log.warning("ending an orphan", extra={"directory": str(directory)})

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import tpuctl
 from backend.host.executor import LocalExecutor
@@ -27,7 +27,7 @@ from tpuctl.control.loop import Loop
 from tpuctl.control.metrics_file import MetricsFile
 from tpuctl.control.operations import request_key
 from tpuctl.control.queued_views import queued_view
-from tpuctl.control.views import MAX_MEMBERS, job_view, members, node_view, node_views, operation_view
+from tpuctl.control.views import MAX_MEMBERS, job_view, members, node_json, node_view, node_views, operation_view
 from tpuctl.store import JobRow, NodeRow, OperationRow, Reader, Store, Transaction
 
 Result = TypeVar("Result")
@@ -67,20 +67,20 @@ class ControlPlane:
         with self.store.read() as reader:
             return [view for row in reader.nodes(**_in(project, zone)) for view in node_views(row)]
 
-    def page_of_nodes(self, project: str, zone: str, start: int, size: int) -> tuple[list[Node], int | None]:
-        """At most ``size`` nodes from ``start`` on, and where the next page starts; None if there is none.
+    def page_of_nodes(self, project: str, zone: str, start: int, size: int) -> tuple[list[dict[str, Any]], int | None]:
+        """At most ``size`` nodes, as JSON, from ``start`` on, and where the next page starts; None if there is none.
 
         A place in the list counts slices, and members within one.
         """
         first, skip = divmod(start, MAX_MEMBERS)
-        found: list[Node] = []
+        found: list[dict[str, Any]] = []
         with self.store.read() as reader:
             rows = reader.some_nodes(first, size + 1, **_in(project, zone))
         for number, row in enumerate(rows, first):
             for member in members(row)[skip:]:
                 if len(found) == size:
                     return found, number * MAX_MEMBERS + (member or 0)
-                found.append(node_view(row, member))
+                found.append(node_json(row, member))
             skip = 0
         return found, None
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
+from backend.hardware import AcceleratorType
 from backend.host.address import Address, Block
 from tpuctl.api.jobs import Job
 from tpuctl.api.names import node_name
-from tpuctl.api.nodes import ApiVersion, NetworkEndpoint, Node, NodeState
+from tpuctl.api.nodes import Node, NodeState
 from tpuctl.api.operations import Operation, OperationMetadata, Status
 from tpuctl.control import catalogue
-from tpuctl.control.hosted import kind_of, num_hosts
+from tpuctl.control.hosted import kind_of
 from tpuctl.control.node_faults import node_health
 from tpuctl.store import JobRow, NodeRow, OperationRow
 
@@ -42,7 +44,13 @@ def node_view(row: NodeRow, member: int | None = None) -> Node:
 
     ``member`` is the number of the one to show of a multislice whose slices are nodes of their own.
     """
-    hosts = Block(Address(row.host, row.port), num_hosts(row)).hosts()
+    return Node.model_validate(node_json(row, member))
+
+
+def node_json(row: NodeRow, member: int | None = None) -> dict[str, Any]:
+    """The same as JSON: what is stored is JSON already, so that long lists need no models."""
+    kind = kind_of(row)
+    hosts = Block(Address(row.host, row.port), kind.num_hosts * row.num_slices).hosts()
     name, number = row.full_name, int(row.uid, 16)
     if member is not None:
         each = len(hosts) // row.num_slices
@@ -50,29 +58,35 @@ def node_view(row: NodeRow, member: int | None = None) -> Node:
         name = node_name(row.project, row.zone, f"{row.node_prefix}-{member}")
         number = number * MAX_MEMBERS + member
     health, description = node_health(row, time.time())
-    endpoints = [NetworkEndpoint(ip_address=host, port=row.port) for host in hosts]
-    return Node.model_validate(
-        row.spec
-        | {
-            "name": name,
-            "id": str(number),
-            "acceleratorType": row.accelerator_type,
-            "acceleratorConfig": catalogue.config_of(kind_of(row)),
-            "state": row.state,
-            "health": health,
-            "healthDescription": description,
-            "networkEndpoints": None if row.state is NodeState.CREATING else endpoints,
-            "createTime": moment(row.create_time),
-            "apiVersion": ApiVersion[row.api_version],
-            "queuedResource": row.queued_resource,
-            "multisliceNode": True if row.num_slices > 1 else None,
-        }
-    )
+    made = datetime.fromtimestamp(row.create_time, UTC)
+    shown = row.spec | {
+        "name": name,
+        "id": str(number),
+        "acceleratorType": row.accelerator_type,
+        "acceleratorConfig": _config(kind),
+        "state": row.state.value,
+        "health": None if health is None else health.value,
+        "healthDescription": description,
+        "networkEndpoints": [{"ipAddress": host, "port": row.port} for host in hosts],
+        "createTime": made.isoformat().replace("+00:00", "Z"),
+        "apiVersion": row.api_version,
+        "queuedResource": row.queued_resource,
+        "multisliceNode": True if row.num_slices > 1 else None,
+    }
+    if row.state is NodeState.CREATING:
+        del shown["networkEndpoints"]
+    return {field: value for field, value in shown.items() if value is not None}
+
+
+@cache
+def _config(kind: AcceleratorType) -> dict[str, Any] | None:
+    config = catalogue.config_of(kind)
+    return None if config is None else config.to_json()
 
 
 def node_response(row: NodeRow, member: int | None = None) -> dict[str, Any]:
     """The node as an operation's response carries it."""
-    return {"@type": NODE_TYPE, **node_view(row, member).to_json()}
+    return {"@type": NODE_TYPE, **node_json(row, member)}
 
 
 def operation_view(row: OperationRow) -> Operation:

@@ -12,7 +12,7 @@ from tpuctl.api import actions
 from tpuctl.api import catalogue as api
 from tpuctl.api.errors import InvalidArgument, Unimplemented
 from tpuctl.api.model import Model
-from tpuctl.api.nodes import Node, NodeList
+from tpuctl.api.nodes import Node, NodesAsJson
 from tpuctl.api.operations import Operation, OperationList, WaitRequest
 from tpuctl.api.queued import (
     MaintenanceInfo,
@@ -118,7 +118,7 @@ def list_reservations(_: ControlPlane, call: Call) -> Model:
 
 def list_nodes(plane: ControlPlane, call: Call) -> Model:
     found, after = plane.page_of_nodes(*call.parent, *place(call.query))
-    return NodeList(nodes=found, next_page_token=None if after is None else str(after))
+    return NodesAsJson.model_construct(nodes=found, next_page_token=None if after is None else str(after))
 
 
 def get_node(plane: ControlPlane, call: Call) -> Model:

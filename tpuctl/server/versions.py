@@ -10,7 +10,7 @@ from tpuctl.api.invalid_values import invalid_values
 from tpuctl.api.legacy import LegacyNode, from_legacy, to_legacy
 from tpuctl.api.messages import check, prune, without_nulls
 from tpuctl.api.model import Model
-from tpuctl.api.nodes import Node, NodeList
+from tpuctl.api.nodes import Node, NodesAsJson
 from tpuctl.api.operations import Operation, OperationList
 from tpuctl.api.queued import QueuedResource
 from tpuctl.server.methods import LEGACY, in_version
@@ -41,15 +41,21 @@ def shown(model: Model, version: str) -> dict[str, Any]:
     match model:
         case Node() if version in LEGACY:
             model = to_legacy(model)
-        case NodeList():
-            listed = {"nodes": [shown(node, version) for node in model.nodes]}
-            return listed | model.model_copy(update={"nodes": []}).to_json() | listed
+        case NodesAsJson():
+            token = {"nextPageToken": model.next_page_token} if model.next_page_token else {}
+            return {"nodes": [_node(node, version) for node in model.nodes]} | token
         case Operation():
             return _operation(model, version)
         case OperationList():
             listed = {"operations": [_operation(one, version) for one in model.operations]}
             return model.model_copy(update={"operations": []}).to_json() | listed
     return prune(model.to_json(), type(model), version)
+
+
+def _node(value: dict[str, Any], version: str) -> dict[str, Any]:
+    if version in LEGACY:
+        return shown(Node.model_validate(value), version)
+    return prune(value, Node, version)
 
 
 def _operation(operation: Operation, version: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateColumn
 
 from tpuctl.api.errors import ApiError, FailedPrecondition, Internal, ResourceExhausted, Unavailable
-from tpuctl.store.tables import ADDED, VERSION, metadata
+from tpuctl.store.tables import ADDED, INDEXES, VERSION, metadata
 
 PRAGMAS = (
     "PRAGMA journal_mode=WAL",
@@ -40,6 +40,8 @@ def open_engine(path: Path) -> Engine:
                 if version:
                     _add_columns(connection, version)
                 metadata.create_all(connection)
+                for index in INDEXES:
+                    index.create(connection, checkfirst=True)
                 connection.exec_driver_sql(f"PRAGMA user_version={VERSION}")
     return engine
 

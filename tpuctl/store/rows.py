@@ -18,6 +18,7 @@ class NodeRow:
     ``topology`` is in chips ("4x4x8"); ``num_slices`` of them are joined over the data-centre network.
     ``queued_resource`` is the full name of the queued resource it was made for. With a ``node_prefix`` each of its
     slices is a node of its own to the Cloud TPU API, PREFIX-0 and on. ``api_version`` is the one that made it.
+    ``first_host`` is the number of its first address, the first of ``num_hosts`` (host.address); None if not known.
     ``faults`` are what befalls it by faults of the API (control/node_faults.py).
     ``failures`` counts the runtime's unexpected ends that came in quick succession, the last at ``failure_time``.
     """
@@ -42,6 +43,8 @@ class NodeRow:
     operation: str | None = None
     failures: int = 0
     failure_time: float | None = None
+    first_host: int | None = None
+    num_hosts: int | None = None
     faults: list[dict[str, Any]] = field(default_factory=list)
 
     @property

@@ -6,12 +6,26 @@ import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, Select, String, Table, delete, insert, select, type_coerce, update
+from sqlalchemy import (
+    Connection,
+    Insert,
+    Row,
+    Select,
+    Table,
+    Update,
+    bindparam,
+    delete,
+    insert,
+    literal,
+    select,
+    update,
+)
 
 from tpuctl.api.jobs import JobState
 from tpuctl.api.nodes import NodeState
@@ -40,11 +54,35 @@ _KEYS: dict[type[Any], str] = {
     ApiFaultRow: "id",
     JobRow: "uid",
 }
-_held_operations = select(tables.operations).where(
+_taken = (
+    select(literal(1))
+    .where(
+        tables.nodes.c.first_host < bindparam("end"),
+        tables.nodes.c.first_host + tables.nodes.c.num_hosts > bindparam("first"),
+    )
+    .limit(1)
+)
+_node_uids = select(tables.nodes.c.uid)
+_job_uids = select(tables.jobs.c.uid)
+_ORDER = {kind: [field.name for field in dataclasses.fields(kind)] for kind in _TABLES}
+_ENUMS: dict[type[Any], type[NodeState | QueuedState | JobState]] = {
+    NodeRow: NodeState,
+    QueuedRow: QueuedState,
+    JobRow: JobState,
+}
+_STATES: dict[type[Any], tuple[int, dict[Any, Any]]] = {
+    kind: (_ORDER[kind].index("state"), {str(member.value): member for member in states.__members__.values()})
+    for kind, states in _ENUMS.items()
+}
+"""Where a row's state is, and its states by how they are stored."""
+_every = {table: select(*(table.c[name] for name in _ORDER[kind])) for kind, table in _TABLES.items()}
+"""All rows, their columns in the order of the row's fields."""
+_INSERTS: dict[type[Any], Insert] = {kind: insert(table) for kind, table in _TABLES.items()}
+_insert_event = insert(tables.events)
+_held_operations = _every[tables.operations].where(
     tables.operations.c.done.is_(False), tables.operations.c.hold.is_not(None)
 )
-_nodes_with_faults = select(tables.nodes).where(type_coerce(tables.nodes.c.faults, String) != "[]")
-_STATES: dict[type[Any], Any] = {NodeRow: NodeState, QueuedRow: QueuedState, JobRow: JobState}
+_nodes_with_faults = _every[tables.nodes].where(tables.HAS_FAULTS)
 
 
 class Reader:
@@ -60,6 +98,17 @@ class Reader:
     def some_nodes(self, first: int, count: int, **where: object) -> list[NodeRow]:
         """At most ``count`` of them, from number ``first`` on."""
         return self._select(NodeRow, where, first, count)
+
+    def is_taken(self, first: int, count: int) -> bool:
+        """Whether a node has one of so many addresses, from that number on."""
+        found = self._connection.execute(_taken, {"first": first, "end": first + count})
+        return found.first() is not None
+
+    def node_uids(self) -> list[str]:
+        return list(self._connection.execute(_node_uids).scalars())
+
+    def job_uids(self) -> list[str]:
+        return list(self._connection.execute(_job_uids).scalars())
 
     def operations(self, **where: object) -> list[OperationRow]:
         return self._select(OperationRow, where)
@@ -106,17 +155,15 @@ class Reader:
     def _select(
         self, kind: type[AnyRow], where: dict[str, object], first: int = 0, count: int | None = None
     ) -> list[AnyRow]:
-        table = _TABLES[kind]
-        query = select(table).order_by(table.c.create_time)
-        if count is not None:
-            query = query.offset(first).limit(count)
-        for column, value in where.items():
-            wanted = table.c[column]
-            query = query.where(wanted.in_(value) if isinstance(value, frozenset) else wanted == value)
-        return self._found(kind, query)
+        asked = tuple((column, _how(value)) for column, value in where.items())
+        given = {
+            f"is_{column}": list(value) if isinstance(value, frozenset) else value for column, value in where.items()
+        }
+        page = {} if count is None else {"first": first, "count": count}
+        return self._found(kind, _selection(_TABLES[kind], asked, bool(page)), given | page)
 
-    def _found(self, kind: type[AnyRow], query: Select[Any]) -> list[AnyRow]:
-        return [_row(kind, found) for found in self._connection.execute(query)]
+    def _found(self, kind: type[AnyRow], query: Select[Any], given: Mapping[str, Any] | None = None) -> list[AnyRow]:
+        return [_row(kind, found) for found in self._connection.execute(query, given)]
 
 
 class Transaction(Reader):
@@ -129,12 +176,12 @@ class Transaction(Reader):
         """In which the change is asked for."""
 
     def insert(self, row: Resource) -> None:
-        self._connection.execute(insert(_TABLES[type(row)]).values(**dataclasses.asdict(row)))
+        self._connection.execute(_INSERTS[type(row)], {name: getattr(row, name) for name in _ORDER[type(row)]})
 
     def replace(self, row: AnyRow, **changes: object) -> AnyRow:
         """The row with ``changes``, stored."""
-        table, key = _TABLES[type(row)], _KEYS[type(row)]
-        self._connection.execute(update(table).where(table.c[key] == getattr(row, key)).values(**changes))
+        key = getattr(row, _KEYS[type(row)])
+        self._connection.execute(_update(_TABLES[type(row)], tuple(changes)), {"key": key, **changes})
         changed: AnyRow = dataclasses.replace(row, **changes)  # type: ignore[arg-type]
         return changed
 
@@ -146,7 +193,7 @@ class Transaction(Reader):
         event = Event(time.time(), resource, change, message)
         self.happened.append(event)
         values = {"time": event.time, "resource": resource, "change": change, "message": message}
-        self._connection.execute(insert(tables.events).values(**values))
+        self._connection.execute(_insert_event, values)
 
     def forget(self, before: float) -> None:
         """Drop finished operations, remembered requests and events older than ``before``."""
@@ -185,8 +232,37 @@ class Store:
         self._engine.dispose()
 
 
+def _how(value: object) -> str:
+    """How a column is compared with a value."""
+    return "in" if isinstance(value, frozenset) else "null" if value is None else "equal"
+
+
+@cache
+def _selection(table: Table, where: tuple[tuple[str, str], ...], paged: bool) -> Select[Any]:
+    """Rows by columns, each compared with the parameter is_COLUMN; made once, since that takes longer than to ask."""
+    query = _every[table].order_by(table.c.create_time, *table.primary_key)
+    for name, how in where:
+        column: Any = table.c[name]
+        value: Any = bindparam(f"is_{name}", expanding=how == "in")
+        query = query.where(
+            column.in_(value) if how == "in" else column.is_(None) if how == "null" else column == value
+        )
+    return query.offset(bindparam("first")).limit(bindparam("count")) if paged else query
+
+
+@cache
+def _update(table: Table, columns: tuple[str, ...]) -> Update:
+    """Sets the columns of the row whose key is the parameter ``key``."""
+    (key,) = table.primary_key
+    changed: dict[str, Any] = {column: bindparam(column) for column in columns}
+    return update(table).where(key == bindparam("key")).values(changed)
+
+
 def _row(kind: type[AnyRow], found: Row[Any]) -> AnyRow:
-    values = dict(found._mapping)
-    if kind in _STATES:
-        values["state"] = _STATES[kind](values["state"])
-    return kind(**values)
+    made: Callable[..., AnyRow] = kind
+    if kind not in _STATES:
+        return made(*found)
+    place, members = _STATES[kind]
+    values = list(found)
+    values[place] = members[values[place]]
+    return made(*values)

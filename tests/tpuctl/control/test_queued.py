@@ -168,5 +168,5 @@ def test_pages_of_nodes_hold_what_was_asked_for(plane: ControlPlane, wait_until:
     pages, start = [], 0
     while start is not None:
         found, start = plane.page_of_nodes(P, Z, start, 2)
-        pages.append([node.name.rpartition("/")[2] for node in found])
+        pages.append([node["name"].rpartition("/")[2] for node in found])
     assert pages == [["first", "q-0"], ["q-1", "q-2"], ["last"]]

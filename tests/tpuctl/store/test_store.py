@@ -20,7 +20,7 @@ import pytest
 from tpuctl.api.errors import FailedPrecondition, ResourceExhausted
 from tpuctl.api.nodes import NodeState
 from tpuctl.store import NodeRow, OperationRow, Store
-from tpuctl.store.tables import ADDED
+from tpuctl.store.tables import ADDED, INDEXES
 
 
 def node(name: str, port: int = 8470) -> NodeRow:
@@ -197,6 +197,8 @@ def test_what_an_earlier_version_wrote_is_kept_and_gets_the_new_columns(tmp_path
         change.insert(node("old"))
     before.close()
     with contextlib.closing(sqlite3.connect(path)) as connection:
+        for index in INDEXES:
+            connection.execute(f"DROP INDEX {index.name}")
         for column in itertools.chain(*ADDED.values()):
             connection.execute(f"ALTER TABLE {column.table.name} DROP COLUMN {column.name}")
         connection.execute("PRAGMA user_version=1")
