@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
+import msgspec
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -18,6 +20,10 @@ log = logging.getLogger("tpuctl.server")
 
 def reply(model: Model) -> Response:
     return Response(model.to_bytes(), media_type="application/json")
+
+
+def json_reply(value: dict[str, Any]) -> Response:
+    return Response(msgspec.json.encode(value), media_type="application/json")
 
 
 def empty_reply() -> Response:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pydantic.alias_generators import to_camel
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from tpuctl.api.errors import InvalidArgument, Unimplemented
@@ -17,6 +17,7 @@ from tpuctl.server.answering import answer
 from tpuctl.server.bodies import json_body
 from tpuctl.server.handlers import HANDLERS, Call, unimplemented
 from tpuctl.server.methods import METHODS, STANDARD_QUERY, VERSIONS, Method
+from tpuctl.server.replies import json_reply
 from tpuctl.server.versions import read, shown
 
 OURS = {"nodes.create": frozenset({"numSlices"})}
@@ -52,7 +53,7 @@ def _endpoint(plane: ControlPlane, method: Method, version: str) -> Endpoint:
         if method.request is not None:
             body = read(await json_body(request), method.request, version, method.body)
         call = Call(version, **request.path_params, query=query, body=body)
-        return await run_in_threadpool(lambda: JSONResponse(shown(answer(plane, method, call), version)))
+        return await run_in_threadpool(lambda: json_reply(shown(answer(plane, method, call), version)))
 
     return respond
 

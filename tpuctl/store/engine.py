@@ -6,9 +6,11 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateColumn
@@ -28,7 +30,7 @@ def open_engine(path: Path) -> Engine:
     """The database in ``path``, made (mode 0600) if it is not there. Raises ApiError."""
     with translated(path):
         _make_private(path)
-        engine = create_engine(f"sqlite:///{path}")
+        engine = create_engine(f"sqlite:///{path}", json_deserializer=_loads)
         event.listen(engine, "connect", _prepare)
         event.listen(engine, "begin", _begin_immediate)
         with engine.connect() as connection:
@@ -44,6 +46,12 @@ def open_engine(path: Path) -> Engine:
                     index.create(connection, checkfirst=True)
                 connection.exec_driver_sql(f"PRAGMA user_version={VERSION}")
     return engine
+
+
+@lru_cache(maxsize=4096)
+def _loads(text: str) -> Any:
+    """A stored value; many rows have the same. Rows are not changed in place, and so it is not, either."""
+    return msgspec.json.decode(text)
 
 
 def _add_columns(connection: Connection, version: int) -> None:
