@@ -35,7 +35,7 @@ from tpuctl.server.serve import serve
 from tpuctl.store import NodeRow, OperationRow, Store
 
 CLIENTS = 200
-CALLS = 4
+CALLS = 2
 """Of each client, half of them creates."""
 ROUNDS = 3
 PAGE = 100

@@ -93,6 +93,13 @@ class Plane:
         self._process.join()
         self.kills += 1
 
+    def close(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self._process.close()
+        if self._http is not None:
+            self._http.close()
+
     @property
     def is_alive(self) -> bool:
         return bool(self._process.is_alive())
@@ -281,7 +288,7 @@ def crash(home: Path, count: int, seed: int = 0) -> tuple[Story, int]:
             check(plane, story)
         return story, plane.kills
     finally:
-        plane.kill()
+        plane.close()
         for one in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
                 if any(str(home) in word for word in one.cmdline()):

@@ -215,12 +215,20 @@ class Node(NodeSpec):
     protection_tier: Annotated[ProtectionTier | None, only("v2")] = None
 
 
+class NodeJson(dict[str, Any]):
+    """A node in JSON, with the fields of all versions; and, once they were asked for, with those of each version."""
+
+    def __init__(self, value: dict[str, Any]) -> None:
+        super().__init__(value)
+        self.shown: dict[str, dict[str, Any]] = {}
+
+
 class NodesAsJson(Model):
     """A NodeList whose nodes are in JSON already, with the fields of all versions."""
 
     wire_name: ClassVar[str] = "ListNodesResponse"
 
-    nodes: list[dict[str, Any]] = Field(default_factory=list)
+    nodes: list[Any] = Field(default_factory=list)
     next_page_token: str | None = None
 
 

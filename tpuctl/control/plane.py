@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import tpuctl
 from backend.host.executor import LocalExecutor
@@ -15,7 +15,7 @@ from tpuctl.api.errors import FailedPrecondition, NotFound
 from tpuctl.api.home import Home
 from tpuctl.api.jobs import Job, JobRequest, JobState, JobWorker
 from tpuctl.api.names import operation_name
-from tpuctl.api.nodes import Node, NodeSpec
+from tpuctl.api.nodes import Node, NodeJson, NodeSpec
 from tpuctl.api.operations import Operation
 from tpuctl.api.queued import QueuedResource
 from tpuctl.api.status import ControlPlaneStatus, FaultRequest, Slice, SliceDetail
@@ -67,13 +67,13 @@ class ControlPlane:
         with self.store.read() as reader:
             return [view for row in reader.nodes(**_in(project, zone)) for view in node_views(row)]
 
-    def page_of_nodes(self, project: str, zone: str, start: int, size: int) -> tuple[list[dict[str, Any]], int | None]:
+    def page_of_nodes(self, project: str, zone: str, start: int, size: int) -> tuple[list[NodeJson], int | None]:
         """At most ``size`` nodes, as JSON, from ``start`` on, and where the next page starts; None if there is none.
 
         A place in the list counts slices, and members within one.
         """
         first, skip = divmod(start, MAX_MEMBERS)
-        found: list[dict[str, Any]] = []
+        found: list[NodeJson] = []
         with self.store.read() as reader:
             rows = reader.some_nodes(first, size + 1, **_in(project, zone))
         for number, row in enumerate(rows, first):

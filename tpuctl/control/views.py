@@ -11,7 +11,7 @@ from backend.hardware import AcceleratorType
 from backend.host.address import Address, Block
 from tpuctl.api.jobs import Job
 from tpuctl.api.names import node_name
-from tpuctl.api.nodes import Node, NodeState
+from tpuctl.api.nodes import Node, NodeJson, NodeState
 from tpuctl.api.operations import Operation, OperationMetadata, Status
 from tpuctl.control import catalogue
 from tpuctl.control.hosted import kind_of
@@ -47,8 +47,27 @@ def node_view(row: NodeRow, member: int | None = None) -> Node:
     return Node.model_validate(node_json(row, member))
 
 
-def node_json(row: NodeRow, member: int | None = None) -> dict[str, Any]:
-    """The same as JSON: what is stored is JSON already, so that long lists need no models."""
+def node_json(row: NodeRow, member: int | None = None) -> NodeJson:
+    """The same as JSON: what is stored is JSON already, so that long lists need no models.
+
+    A row that has been shown and has not changed since looks the same, unless faults strike at their time.
+    """
+    key = (row.uid, member)
+    known = _seen.get(key)
+    if known is not None and known[0] == row and not row.faults:
+        return known[1]
+    made = NodeJson(_node_json(row, member))
+    if len(_seen) >= MOST_SEEN:
+        _seen.clear()
+    _seen[key] = (row, made)
+    return made
+
+
+_seen: dict[tuple[str, int | None], tuple[NodeRow, NodeJson]] = {}
+MOST_SEEN = 20_000
+
+
+def _node_json(row: NodeRow, member: int | None) -> dict[str, Any]:
     kind = kind_of(row)
     hosts = Block(Address(row.host, row.port), kind.num_hosts * row.num_slices).hosts()
     name, number = row.full_name, int(row.uid, 16)

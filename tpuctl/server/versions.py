@@ -10,7 +10,7 @@ from tpuctl.api.invalid_values import invalid_values
 from tpuctl.api.legacy import LegacyNode, from_legacy, to_legacy
 from tpuctl.api.messages import check, prune, without_nulls
 from tpuctl.api.model import Model
-from tpuctl.api.nodes import Node, NodesAsJson
+from tpuctl.api.nodes import Node, NodeJson, NodesAsJson
 from tpuctl.api.operations import Operation, OperationList
 from tpuctl.api.queued import QueuedResource
 from tpuctl.server.methods import LEGACY, in_version
@@ -52,10 +52,11 @@ def shown(model: Model, version: str) -> dict[str, Any]:
     return prune(model.to_json(), type(model), version)
 
 
-def _node(value: dict[str, Any], version: str) -> dict[str, Any]:
-    if version in LEGACY:
-        return shown(Node.model_validate(value), version)
-    return prune(value, Node, version)
+def _node(value: NodeJson, version: str) -> dict[str, Any]:
+    if version not in value.shown:
+        model = Node.model_validate(value) if version in LEGACY else None
+        value.shown[version] = prune(dict(value), Node, version) if model is None else shown(model, version)
+    return value.shown[version]
 
 
 def _operation(operation: Operation, version: str) -> dict[str, Any]:
