@@ -148,6 +148,11 @@ class ControlPlane:
         with self.store.read() as reader:
             return [queued_view(row) for row in reader.queued_resources(**_in(project, zone))]
 
+    def page_of_queued(self, project: str, zone: str, first: int, size: int) -> list[QueuedResource]:
+        """At most ``size`` of them, from number ``first`` on."""
+        with self.store.read() as reader:
+            return [queued_view(row) for row in reader.some_queued_resources(first, size, **_in(project, zone))]
+
     def get_queued(self, project: str, zone: str, name: str) -> QueuedResource:
         with self.store.read() as reader:
             return queued_view(queued.find(reader, project, zone, name))
@@ -209,6 +214,11 @@ class ControlPlane:
     def list_operations(self, project: str, zone: str) -> list[Operation]:
         with self.store.read() as reader:
             return [operation_view(row) for row in reader.operations(**_in(project, zone))]
+
+    def page_of_operations(self, project: str, zone: str, first: int, size: int) -> list[Operation]:
+        """At most ``size`` of them, from number ``first`` on."""
+        with self.store.read() as reader:
+            return [operation_view(row) for row in reader.some_operations(first, size, **_in(project, zone))]
 
     def get_operation(self, project: str, zone: str, name: str) -> Operation:
         with self.store.read() as reader:

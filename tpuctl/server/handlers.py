@@ -25,7 +25,7 @@ from tpuctl.control import catalogue, guest
 from tpuctl.control.plane import ControlPlane
 from tpuctl.control.queued_states import seconds
 from tpuctl.server.methods import VERSIONS, Method
-from tpuctl.server.paging import page, place
+from tpuctl.server.paging import page, place, read_page
 from tpuctl.server.versions import API_VERSIONS
 
 WAIT_SECONDS = 30.0
@@ -172,7 +172,7 @@ def get_guest_attributes(plane: ControlPlane, call: Call) -> Model:
 
 
 def list_operations(plane: ControlPlane, call: Call) -> Model:
-    found, token = call.paged(plane.list_operations(*call.parent))
+    found, token = read_page(lambda first, size: plane.page_of_operations(*call.parent, first, size), call.query)
     return OperationList(operations=found, next_page_token=token)
 
 
@@ -202,7 +202,7 @@ def wait_operation(plane: ControlPlane, call: Call) -> Model:
 
 
 def list_queued_resources(plane: ControlPlane, call: Call) -> Model:
-    found, token = call.paged(plane.list_queued(*call.parent))
+    found, token = read_page(lambda first, size: plane.page_of_queued(*call.parent, first, size), call.query)
     return QueuedResourceList(queued_resources=found, next_page_token=token)
 
 

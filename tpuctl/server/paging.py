@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from tpuctl.api.errors import InvalidArgument
@@ -22,6 +22,13 @@ def page(items: Sequence[Item], query: Mapping[str, str]) -> tuple[list[Item], s
     first, size = place(query)
     end = first + size
     return list(items[first:end]), str(end) if end < len(items) else None
+
+
+def read_page(read: Callable[[int, int], list[Item]], query: Mapping[str, str]) -> tuple[list[Item], str | None]:
+    """The same of what ``read`` finds: so many items from a place on. Raises InvalidArgument."""
+    first, size = place(query)
+    found = read(first, size + 1)
+    return found[:size], str(first + size) if len(found) > size else None
 
 
 def _number(query: Mapping[str, str], name: str) -> int:

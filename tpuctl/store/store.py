@@ -110,6 +110,12 @@ class Reader:
     def job_uids(self) -> list[str]:
         return list(self._connection.execute(_job_uids).scalars())
 
+    def some_operations(self, first: int, count: int, **where: object) -> list[OperationRow]:
+        return self._select(OperationRow, where, first, count)
+
+    def some_queued_resources(self, first: int, count: int, **where: object) -> list[QueuedRow]:
+        return self._select(QueuedRow, where, first, count)
+
     def operations(self, **where: object) -> list[OperationRow]:
         return self._select(OperationRow, where)
 

@@ -12,7 +12,7 @@ import pytest
 
 from backend.hardware import accelerator_type
 from backend.host.address import Address
-from backend.host.metadata import MetadataServer, metadata
+from backend.host.metadata import METADATA_DOWN, MetadataServer, metadata
 from backend.host.workers import HostedSlice, processes
 
 BASE = "/computeMetadata/v1/"
@@ -88,3 +88,17 @@ def test_it_answers_only_who_knows_what_they_ask(endpoint: str) -> None:
     assert refusal(endpoint, BASE + "instance/nothing") == (404, "Google")
     assert refusal(endpoint, "/elsewhere") == (404, "Google")
     assert get(endpoint, "/")[1] == "Google"
+
+
+def test_it_answers_nothing_while_the_slice_has_it_down(tmp_path: Path) -> None:
+    server = MetadataServer("127.0.0.1", {"instance/name": "w"}, tmp_path)
+    server.start()
+    try:
+        assert get(server.endpoint, BASE + "instance/name")[0] == "w"
+        (tmp_path / METADATA_DOWN).touch()
+        with pytest.raises(ConnectionError):
+            get(server.endpoint, BASE + "instance/name")
+        (tmp_path / METADATA_DOWN).unlink()
+        assert get(server.endpoint, BASE + "instance/name")[0] == "w"
+    finally:
+        server.close()
