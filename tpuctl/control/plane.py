@@ -20,6 +20,7 @@ from tpuctl.api.operations import Operation
 from tpuctl.api.queued import QueuedResource
 from tpuctl.api.status import ControlPlaneStatus, FaultRequest, Slice, SliceDetail
 from tpuctl.control import catalogue, faults, jobs, nodes, operations, orphans, queued, telemetry
+from tpuctl.control.access import Access
 from tpuctl.control.api_faults import ApiFaults
 from tpuctl.control.hosted import hosted_slice, shares, some_of
 from tpuctl.control.job_files import artifacts, metrics_file, worker_now, worker_places
@@ -45,6 +46,7 @@ class ControlPlane:
         self.store = Store(home.database)
         self._loop = Loop(self.store, self.executor, home)
         self.api_faults = ApiFaults(self.store, self._loop.wake)
+        self.access = Access(self.store, str(home.token))
         self._started = time.monotonic()
 
     def start(self) -> None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from tpuctl.api.model import Model
 from tpuctl.api.nodes import NodeSpec
 from tpuctl.api.queued import QueuedResource
+from tpuctl.control.access import Principal
 from tpuctl.control.fault_errors import Asked
 from tpuctl.control.plane import ControlPlane
 from tpuctl.server.handlers import HANDLERS, Call
 from tpuctl.server.methods import Method
+from tpuctl.server.permissions import permit
 
 CHOSEN_ID = {"nodes.create": "nodeId", "queuedResources.create": "queuedResourceId"}
 """Where a create says what the new resource is called."""
 
 
-def answer(plane: ControlPlane, method: Method, call: Call) -> Model:
-    """Raises ApiError: the handler's own, or the fault's."""
+def answer(plane: ControlPlane, method: Method, call: Call, caller: Principal) -> Model:
+    """Raises ApiError: that ``caller`` may not, the handler's own, or the fault's."""
+    permit(caller, method, call)
     if not plane.api_faults.any:
         return HANDLERS[method.id](plane, call)
     asked = _asked(method, call)

@@ -25,9 +25,10 @@ def application(plane: ControlPlane, token: str, on_ready: Callable[[], None] = 
         yield
         await run_in_threadpool(plane.end)
 
+    plane.access.set_owner(token)
     return Starlette(
         routes=[*rest.routes(plane), discovery.route(plane), *v1.routes(plane)],
-        middleware=[Middleware(BearerAuth, token=token, token_file=str(plane.home.token))],
+        middleware=[Middleware(BearerAuth, access=plane.access)],
         exception_handlers=HANDLERS,
         lifespan=lifespan,
     )

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from tpuctl.api.errors import InvalidArgument, Unimplemented
+from tpuctl.control.access import Principal
 from tpuctl.control.plane import ControlPlane
 from tpuctl.server.answering import answer
 from tpuctl.server.bodies import json_body
@@ -53,7 +54,8 @@ def _endpoint(plane: ControlPlane, method: Method, version: str) -> Endpoint:
         if method.request is not None:
             body = read(await json_body(request), method.request, version, method.body)
         call = Call(version, **request.path_params, query=query, body=body)
-        return await run_in_threadpool(lambda: json_reply(shown(answer(plane, method, call), version)))
+        caller: Principal = request.state.caller
+        return await run_in_threadpool(lambda: json_reply(shown(answer(plane, method, call, caller), version)))
 
     return respond
 

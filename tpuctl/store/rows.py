@@ -182,6 +182,26 @@ class JobRow:
 
 
 @dataclass(frozen=True)
+class TokenRow:
+    """A bearer token of ``principal``: its SHA-256, and the principal's role by project (``*``: all)."""
+
+    id: str
+    principal: str
+    digest: str
+    roles: dict[str, str]
+    create_time: float
+
+
+@dataclass(frozen=True)
+class ProjectRow:
+    """What is kept of a project: the metadata that all of its VMs have."""
+
+    project: str
+    metadata: dict[str, str]
+    create_time: float
+
+
+@dataclass(frozen=True)
 class Event:
     """One change of one resource, such as ``CREATING -> READY``."""
 

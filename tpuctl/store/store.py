@@ -32,11 +32,23 @@ from tpuctl.api.nodes import NodeState
 from tpuctl.api.queued import QueuedState
 from tpuctl.store import tables
 from tpuctl.store.engine import open_engine, translated
-from tpuctl.store.rows import ApiFaultRow, Event, JobRow, NodeRow, OperationRow, QueuedRow, RequestRow
+from tpuctl.store.rows import (
+    ApiFaultRow,
+    Event,
+    JobRow,
+    NodeRow,
+    OperationRow,
+    ProjectRow,
+    QueuedRow,
+    RequestRow,
+    TokenRow,
+)
 
 log = logging.getLogger("tpuctl.events")
-Resource = NodeRow | OperationRow | QueuedRow | RequestRow | ApiFaultRow | JobRow
-AnyRow = TypeVar("AnyRow", NodeRow, OperationRow, QueuedRow, RequestRow, ApiFaultRow, JobRow)
+Resource = NodeRow | OperationRow | QueuedRow | RequestRow | ApiFaultRow | JobRow | TokenRow | ProjectRow
+AnyRow = TypeVar(
+    "AnyRow", NodeRow, OperationRow, QueuedRow, RequestRow, ApiFaultRow, JobRow, TokenRow, ProjectRow
+)
 
 _TABLES: dict[type[Any], Table] = {
     NodeRow: tables.nodes,
@@ -45,6 +57,8 @@ _TABLES: dict[type[Any], Table] = {
     RequestRow: tables.requests,
     ApiFaultRow: tables.api_faults,
     JobRow: tables.jobs,
+    TokenRow: tables.tokens,
+    ProjectRow: tables.projects,
 }
 _KEYS: dict[type[Any], str] = {
     NodeRow: "uid",
@@ -53,6 +67,8 @@ _KEYS: dict[type[Any], str] = {
     RequestRow: "request",
     ApiFaultRow: "id",
     JobRow: "uid",
+    TokenRow: "id",
+    ProjectRow: "project",
 }
 _taken = (
     select(literal(1))
@@ -139,6 +155,12 @@ class Reader:
 
     def api_faults(self) -> list[ApiFaultRow]:
         return self._select(ApiFaultRow, {})
+
+    def tokens(self) -> list[TokenRow]:
+        return self._select(TokenRow, {})
+
+    def project(self, project: str) -> ProjectRow | None:
+        return next(iter(self._select(ProjectRow, {"project": project})), None)
 
     def held_operations(self) -> list[OperationRow]:
         """Those that a fault holds up."""

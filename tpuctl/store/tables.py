@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, String, Table, UniqueConstraint, text
 
-VERSION = 6
+VERSION = 7
 """Of the schema; kept in the file as SQLite's user_version."""
 
 metadata = MetaData()
@@ -139,6 +139,24 @@ jobs = Table(
     Column("start_time", Float),
     Column("end_time", Float),
     UniqueConstraint("project", "name"),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("principal", String, nullable=False),
+    Column("digest", String, nullable=False, unique=True),
+    Column("roles", JSON, nullable=False),
+    Column("create_time", Float, nullable=False),
+)
+
+projects = Table(
+    "projects",
+    metadata,
+    Column("project", String, primary_key=True),
+    Column("metadata", JSON, nullable=False),
+    Column("create_time", Float, nullable=False),
 )
 
 events = Table(
