@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 
+from anyio import CapacityLimiter, to_thread
 from pydantic.alias_generators import to_camel
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
@@ -23,17 +23,29 @@ from tpuctl.server.versions import read, shown
 
 OURS = {"nodes.create": frozenset({"numSlices"})}
 """Query parameters that Cloud TPU does not have: several slices joined over the data-centre network, as one node."""
+QUICK, WAITING = 4, 100
+"""How many calls are answered at once: more would only take turns, but those that wait for something take none."""
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def routes(plane: ControlPlane) -> list[Mount]:
-    return [Mount(f"/{version}", routes=_routes(plane, version)) for version in VERSIONS]
+    quick, waiting = CapacityLimiter(QUICK), CapacityLimiter(WAITING)
+
+    def limiter(method: Method) -> CapacityLimiter:
+        return waiting if method.id == "operations.wait" else quick
+
+    return [Mount(f"/{version}", routes=_routes(plane, version, limiter)) for version in VERSIONS]
 
 
-def _routes(plane: ControlPlane, version: str) -> list[Route]:
+def _routes(plane: ControlPlane, version: str, limiter: Callable[[Method], CapacityLimiter]) -> list[Route]:
     """A path with a verb comes before the one that it extends."""
     made = [
-        _route(method, _endpoint(plane, method, version) if version in method.versions else _absent(method, version))
+        _route(
+            method,
+            _endpoint(plane, method, version, limiter(method))
+            if version in method.versions
+            else _absent(method, version),
+        )
         for method in sorted(METHODS, key=lambda method: ":" not in method.path)
     ]
     return [*made, Route("/projects/{rest:path}:{verb}", _unknown(version), methods=["POST"])]
@@ -43,7 +55,7 @@ def _route(method: Method, endpoint: Endpoint) -> Route:
     return Route(f"/projects/{{project}}/locations{method.path}", endpoint, methods=[method.http])
 
 
-def _endpoint(plane: ControlPlane, method: Method, version: str) -> Endpoint:
+def _endpoint(plane: ControlPlane, method: Method, version: str, limiter: CapacityLimiter) -> Endpoint:
     if method.id not in HANDLERS:
         return _absent(method, version)
     allowed = frozenset(method.parameters(version)) | OURS.get(method.id, frozenset())
@@ -55,7 +67,9 @@ def _endpoint(plane: ControlPlane, method: Method, version: str) -> Endpoint:
             body = read(await json_body(request), method.request, version, method.body)
         call = Call(version, **request.path_params, query=query, body=body)
         caller: Principal = request.state.caller
-        return await run_in_threadpool(lambda: json_reply(shown(answer(plane, method, call, caller), version)))
+        return await to_thread.run_sync(
+            lambda: json_reply(shown(answer(plane, method, call, caller), version)), limiter=limiter
+        )
 
     return respond
 
