@@ -119,6 +119,12 @@ class Aborted(ApiError):
     code, status, http_status = 10, "ABORTED", 409
 
 
+class Conflict(Aborted):
+    """What Compute answers if somebody else has changed it meanwhile."""
+
+    http_status = 412
+
+
 class Unimplemented(ApiError):
     code, status, http_status = 12, "UNIMPLEMENTED", 501
 

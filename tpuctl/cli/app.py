@@ -8,6 +8,7 @@ import typer
 
 from tpuctl.cli import (
     attach,
+    auth,
     cancel,
     create,
     delete,
@@ -47,7 +48,7 @@ def root(context: typer.Context, show_version: Version = False) -> None:
         raise typer.Exit
 
 
-for verb in (run, create, delete, list_verb, describe, cancel, fault):
+for verb in (run, create, delete, list_verb, describe, cancel, fault, auth):
     app.add_typer(verb.app, name=verb.__name__.rpartition(".")[2])
 for command in (status.status, logs.logs, attach.attach, up.up, down.down, serve.serve, version.version):
     app.command()(command)

@@ -57,9 +57,13 @@ def api_faults(incomplete: str) -> list[str]:
     return _starting(incomplete, (fault["id"] for fault in _read("/tpuctl/v1/faults", "faults")))
 
 
+def tokens(incomplete: str) -> list[str]:
+    return _starting(incomplete, (token["id"] for token in _read("/tpuctl/v1/tokens", "tokens")))
+
+
 SOURCES = {
     source.__name__: source
-    for source in (slices, jobs, running_jobs, types, every_type, generations, models, api_faults)
+    for source in (slices, jobs, running_jobs, types, every_type, generations, models, api_faults, tokens)
 }
 
 

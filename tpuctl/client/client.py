@@ -13,6 +13,7 @@ from tpuctl.api.names import default_project, default_zone, last, location_name,
 from tpuctl.client.transport import Transport
 
 if TYPE_CHECKING:
+    from tpuctl.api.access import Token
     from tpuctl.api.api_faults import ApiFault
     from tpuctl.api.catalogue import AcceleratorType, Location
     from tpuctl.api.jobs import Job, JobEvent, JobRequest, LogRecord
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 ALL_ZONES = "-"
 API_FAULTS = "/tpuctl/v1/faults"
+TOKENS = "/tpuctl/v1/tokens"
 quote = partial(urllib.parse.quote, safe="")
 
 
@@ -183,6 +185,22 @@ class Client:
     def clear_api_faults(self, fault: str | None = None) -> None:
         """Forget one, or all."""
         self._transport.call("DELETE", API_FAULTS if fault is None else f"{API_FAULTS}/{quote(fault)}")
+
+    # Access
+
+    def create_token(self, wanted: Token) -> Token:
+        """The only time that it is told."""
+        from tpuctl.api.access import Token
+
+        return Token.model_validate(self._transport.call("POST", TOKENS, body=wanted.to_json()))
+
+    def list_tokens(self) -> list[Token]:
+        from tpuctl.api.access import TokenList
+
+        return TokenList.model_validate(self._get(TOKENS)).tokens
+
+    def revoke_token(self, token: str) -> None:
+        self._transport.call("DELETE", f"{TOKENS}/{quote(token)}")
 
     @property
     def _jobs(self) -> str:

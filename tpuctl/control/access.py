@@ -21,6 +21,7 @@ from tpuctl.store.rows import TokenRow
 PREFIX = "tpuctl_"
 LOOKS = frozenset({"get", "list", "wait", "getGuestAttributes", "getMaintenanceInfo", "logs", "watch"})
 """The verbs that change nothing: a viewer may."""
+SERVICES = {"compute": "compute.googleapis.com", "resourcemanager": "cloudresourcemanager.googleapis.com"}
 GOVERNS = re.compile(r"tpuctl\.(faults|tokens)\.\w+")
 """What only an admin may, looking included."""
 _PRINCIPAL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9@._-]{0,126}[A-Za-z0-9])?")
@@ -57,7 +58,7 @@ def check(principal: Principal, project: str, permission: str, resource: str) ->
     """
     if principal.may(project, role_for(permission)):
         return
-    service = "tpu.googleapis.com"
+    service = SERVICES.get(permission.partition(".")[0], "tpu.googleapis.com")
     full = f"//{service}/{resource}"
     detail = {
         "@type": "type.googleapis.com/google.rpc.ErrorInfo",

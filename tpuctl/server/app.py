@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 
 from tpuctl.control.plane import ControlPlane
-from tpuctl.server import discovery, rest, v1
+from tpuctl.server import companions, discovery, rest, v1
 from tpuctl.server.auth import BearerAuth
 from tpuctl.server.replies import HANDLERS
 
@@ -27,7 +27,7 @@ def application(plane: ControlPlane, token: str, on_ready: Callable[[], None] = 
 
     plane.access.set_owner(token)
     return Starlette(
-        routes=[*rest.routes(plane), discovery.route(plane), *v1.routes(plane)],
+        routes=[*companions.routes(plane), *rest.routes(plane), discovery.route(plane), *v1.routes(plane)],
         middleware=[Middleware(BearerAuth, access=plane.access)],
         exception_handlers=HANDLERS,
         lifespan=lifespan,

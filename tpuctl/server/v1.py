@@ -9,12 +9,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from tpuctl.api.access import Token, TokenList
 from tpuctl.api.api_faults import ApiFault, ApiFaultList
 from tpuctl.api.jobs import JobList, JobRequest
 from tpuctl.api.names import default_project
 from tpuctl.api.status import FaultRequest
 from tpuctl.control.plane import ControlPlane
 from tpuctl.server.bodies import body
+from tpuctl.server.guarded import ANYWHERE, guarded
 from tpuctl.server.queries import number, numbers
 from tpuctl.server.replies import empty_reply, reply
 from tpuctl.server.watch import logs, watch
@@ -86,23 +88,37 @@ def routes(plane: ControlPlane) -> list[Route]:
         plane.api_faults.clear(request.path_params.get("fault"))
         return empty_reply()
 
-    return [
-        Route(f"{base}/faults", list_faults, methods=["GET"]),
-        Route(f"{base}/faults", add_fault, methods=["POST"]),
-        Route(f"{base}/faults", clear_faults, methods=["DELETE"]),
-        Route(f"{base}/faults/{{fault}}", clear_faults, methods=["DELETE"]),
-        Route(f"{base}/ping", ping, methods=["GET"]),
-        Route(f"{base}/status", status, methods=["GET"]),
-        Route(f"{one_project}/locations/{{zone}}/slices/{{slice}}:fault", fault, methods=["POST"]),
-        Route(f"{one_project}/locations/{{zone}}/slices/{{slice}}", get_slice, methods=["GET"]),
-        Route(f"{one_job}:cancel", jobs.cancel, methods=["POST"]),
-        Route(f"{one_job}:watch", jobs.watch, methods=["GET"]),
-        Route(f"{one_job}/logs", jobs.logs, methods=["GET"]),
-        Route(f"{one_project}/jobs", jobs.list, methods=["GET"]),
-        Route(f"{one_project}/jobs", jobs.create, methods=["POST"]),
-        Route(one_job, jobs.get, methods=["GET"]),
-        Route(one_job, jobs.delete, methods=["DELETE"]),
-    ]
+    def list_tokens(_: Request) -> Response:
+        return reply(TokenList(tokens=plane.access.list()))
+
+    async def create_token(request: Request) -> Response:
+        return reply(await run_in_threadpool(plane.access.create, await body(request, Token)))
+
+    def revoke_token(request: Request) -> Response:
+        plane.access.revoke(request.path_params["token"])
+        return empty_reply()
+
+    one_slice = f"{one_project}/locations/{{zone}}/slices/{{slice}}"
+    table = (
+        ("GET", f"{base}/faults", "tpuctl.faults.list", list_faults),
+        ("POST", f"{base}/faults", "tpuctl.faults.create", add_fault),
+        ("DELETE", f"{base}/faults", "tpuctl.faults.clear", clear_faults),
+        ("DELETE", f"{base}/faults/{{fault}}", "tpuctl.faults.clear", clear_faults),
+        ("GET", f"{base}/tokens", "tpuctl.tokens.list", list_tokens),
+        ("POST", f"{base}/tokens", "tpuctl.tokens.create", create_token),
+        ("DELETE", f"{base}/tokens/{{token}}", "tpuctl.tokens.delete", revoke_token),
+        ("GET", f"{base}/status", ANYWHERE, status),
+        ("POST", f"{one_slice}:fault", "tpuctl.slices.fault", fault),
+        ("GET", one_slice, "tpuctl.slices.get", get_slice),
+        ("POST", f"{one_job}:cancel", "tpuctl.jobs.cancel", jobs.cancel),
+        ("GET", f"{one_job}:watch", "tpuctl.jobs.watch", jobs.watch),
+        ("GET", f"{one_job}/logs", "tpuctl.jobs.logs", jobs.logs),
+        ("GET", f"{one_project}/jobs", "tpuctl.jobs.list", jobs.list),
+        ("POST", f"{one_project}/jobs", "tpuctl.jobs.create", jobs.create),
+        ("GET", one_job, "tpuctl.jobs.get", jobs.get),
+        ("DELETE", one_job, "tpuctl.jobs.delete", jobs.delete),
+    )
+    return [Route(f"{base}/ping", ping, methods=["GET"]), *(guarded(*row) for row in table)]
 
 
 def _job(request: Request) -> tuple[str, str]:
