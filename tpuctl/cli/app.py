@@ -14,6 +14,7 @@ from tpuctl.cli import (
     delete,
     describe,
     down,
+    env,
     fault,
     logs,
     run,
@@ -50,7 +51,9 @@ def root(context: typer.Context, show_version: Version = False) -> None:
 
 for verb in (run, create, delete, list_verb, describe, cancel, fault, auth):
     app.add_typer(verb.app, name=verb.__name__.rpartition(".")[2])
-for command in (status.status, logs.logs, attach.attach, up.up, down.down, serve.serve, version.version):
+for command in (status.status, logs.logs, attach.attach, up.up, down.down, serve.serve, env.env, version.version):
     app.command()(command)
+
+app.command(context_settings=env.PASSED_ON, add_help_option=False)(env.gcloud)
 
 zsh_first_tab.add()

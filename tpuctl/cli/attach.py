@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import sys
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
 from tpuctl.cli.options import Output, SliceName, Zone
 from tpuctl.cli.output import Format, show_data
-
-
-class Shell(StrEnum):
-    """Shells whose syntax we write; zsh and other POSIX shells take bash's."""
-
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
-
+from tpuctl.cli.shells import ShellOption, current_shell, export, to_use
 
 Tcp = Annotated[bool, typer.Option("--tcp", help="Over the slice's TCP endpoint instead of its Unix socket.")]
-ShellOption = Annotated[Shell | None, typer.Option("--shell", help="Syntax to write; that of $SHELL by default.")]
 
 
 Worker = Annotated[
@@ -53,22 +41,8 @@ def attach(
     if output in (Format.JSON, Format.YAML):
         show_data(variables, output)
         return
-    syntax = shell or _current_shell()
+    syntax = shell or current_shell()
     for variable, value in variables.items():
         print(export(variable, value, syntax))
     if sys.stdout.isatty():
-        print(f"# To use it: {_how_to_use(name, syntax)}")
-
-
-def export(variable: str, value: str, shell: Shell) -> str:
-    """One line of shell that sets and exports a variable."""
-    quoted = shlex.quote(value)
-    return f"set -gx {variable} {quoted};" if shell is Shell.FISH else f"export {variable}={quoted}"
-
-
-def _how_to_use(name: str, shell: Shell) -> str:
-    return f"tpuctl attach {name} | source" if shell is Shell.FISH else f'eval "$(tpuctl attach {name})"'
-
-
-def _current_shell() -> Shell:
-    return Shell.FISH if os.environ.get("SHELL", "").endswith("/fish") else Shell.BASH
+        print(f"# To use it: {to_use(f'tpuctl attach {name}', syntax)}")

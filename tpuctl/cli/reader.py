@@ -9,7 +9,7 @@ import json
 import os
 from http.client import HTTPConnection, HTTPException
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from tpuctl.api.home import Home
 from tpuctl.cli import settings
@@ -35,9 +35,10 @@ def get(path: str, timeout_seconds: float = 10.0) -> Any:
     settings.check()
     home = Home.find()
     try:
-        address = urlsplit(str(json.loads(home.server.read_text())["url"]))
+        about = json.loads(home.server.read_text())
+        address = urlsplit(str(about["url"]))
         token = os.environ.get("TPUCTL_TOKEN") or home.token.read_text().strip()
-        connection = HTTPConnection(address.hostname or "", address.port, timeout=timeout_seconds)
+        connection = _connection(address, about.get("certificate"), timeout_seconds)
         try:
             connection.request("GET", path, headers={"authorization": f"Bearer {token}"})
             response = connection.getresponse()
@@ -51,3 +52,16 @@ def get(path: str, timeout_seconds: float = 10.0) -> Any:
 
         raise from_body(response.status, body)
     return body
+
+
+def _connection(address: SplitResult, certificate: str | None, timeout_seconds: float) -> HTTPConnection:
+    """Over TLS, with who has that certificate, if one is named."""
+    if certificate is None:
+        return HTTPConnection(address.hostname or "", address.port, timeout=timeout_seconds)
+    from http.client import HTTPSConnection
+    from pathlib import Path
+
+    from tpuctl.client.transport import pinned
+
+    context = pinned(Path(certificate))
+    return HTTPSConnection(address.hostname or "", address.port, timeout=timeout_seconds, context=context)

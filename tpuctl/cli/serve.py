@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,8 +15,22 @@ Port = Annotated[
 ]
 
 
-def serve(host: Host = DEFAULT_HOST, port: Port = DEFAULT_PORT) -> None:
+Certificate = Annotated[
+    Path | None, typer.Option("--tls-cert", metavar="FILE", help="Serve over TLS with this certificate (PEM).")
+]
+Key = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="The certificate's key (PEM).")]
+Anonymous = Annotated[bool, typer.Option("--anonymous", help="Let anybody on this machine call without a token.")]
+
+
+def serve(
+    host: Host = DEFAULT_HOST,
+    port: Port = DEFAULT_PORT,
+    tls_cert: Certificate = None,
+    tls_key: Key = None,
+    anonymous: Anonymous = False,
+) -> None:
     """Run the control plane in the foreground, until Ctrl-C."""
     from tpuctl.server import serve
+    from tpuctl.server.reach import tls_of
 
-    serve(host, port)
+    serve(host, port, tls=tls_of(tls_cert, tls_key), anonymous=anonymous)

@@ -6,6 +6,7 @@ import time
 import urllib.parse
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from tpuctl.api.errors import DeadlineExceeded, from_status
@@ -33,11 +34,19 @@ class Client:
     ``zone`` arguments default to the client's zone (TPUCTL_ZONE); lists take ``"-"`` for all zones.
     """
 
-    def __init__(self, url: str, token: str, project: str | None = None, zone: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        project: str | None = None,
+        zone: str | None = None,
+        certificate: Path | None = None,
+    ) -> None:
         self.url = url
+        self.certificate = certificate
         self.project = project or default_project()
         self.zone = zone or default_zone()
-        self._transport = Transport(url, token)
+        self._transport = Transport(url, token, certificate)
 
     def __enter__(self) -> Self:
         return self
@@ -201,6 +210,13 @@ class Client:
 
     def revoke_token(self, token: str) -> None:
         self._transport.call("DELETE", f"{TOKENS}/{quote(token)}")
+
+    # The proxy
+
+    def start_proxy(self) -> dict[str, str]:
+        """Its ``url``, and the file of its authority's ``certificate``."""
+        found: dict[str, str] = self._transport.call("POST", "/tpuctl/v1/proxy")
+        return found
 
     @property
     def _jobs(self) -> str:

@@ -31,6 +31,7 @@ class Server:
     pid: int
     started: float
     url: str
+    certificate: Path | None = None
 
 
 def connect(autostart: bool = True) -> Client:
@@ -44,7 +45,7 @@ def connect(autostart: bool = True) -> Client:
         if not autostart:
             raise Unavailable(f"no control plane runs for {home.path}; start it with `tpuctl up`")
         server = start(home)
-    return Client(server.url, _token(home))
+    return Client(server.url, token_of(home), certificate=server.certificate)
 
 
 def running(home: Home | None = None) -> Server | None:
@@ -63,9 +64,11 @@ def _server(value: Any) -> Server | None:
     """What server.json says, if it has the form that a control plane gives it. Raises ValueError for some others."""
     match value:
         case {"pid": int(pid), "started": int() | float() as started, "url": str(url)} if url.isprintable():
-            address = urlsplit(url)
-            at_port = address.scheme == "http" and address.hostname and url.isascii() and address.port
-            return Server(pid, started, url) if at_port else None
+            address, certificate = urlsplit(url), value.get("certificate")
+            scheme = "https" if isinstance(certificate, str) else "http"
+            at_port = address.scheme == scheme and address.hostname and url.isascii() and address.port
+            pinned = Path(certificate) if isinstance(certificate, str) else None
+            return Server(pid, started, url, pinned) if at_port else None
     return None
 
 
@@ -142,7 +145,7 @@ def _unusable(verb: str, path: Path, error: OSError) -> ApiError:
 
 def _answers(server: Server, home: Home) -> bool:
     """Whether ``server`` is there and is the one that wrote server.json, not another program on its port."""
-    transport = Transport(server.url, _token(home))
+    transport = Transport(server.url, token_of(home), server.certificate)
     try:
         answer = transport.call("GET", "/tpuctl/v1/ping")
         return isinstance(answer, dict) and answer.get("pid") == server.pid
@@ -154,7 +157,7 @@ def _answers(server: Server, home: Home) -> bool:
         transport.close()
 
 
-def _token(home: Home) -> str:
+def token_of(home: Home) -> str:
     """The bearer token: TPUCTL_TOKEN, else the home's token file."""
     chosen = os.environ.get("TPUCTL_TOKEN")
     if chosen:

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 
 from tpuctl.api.errors import Unavailable, from_body
 
+PEM_END = "-----END CERTIFICATE-----"
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 
 
 class Transport:
-    """Calls ``url`` with a bearer token. Raises ApiError for every failure, unreachable hosts included."""
+    """Calls ``url`` with a bearer token; over TLS, only whoever has that ``certificate``.
 
-    def __init__(self, url: str, token: str) -> None:
+    Raises ApiError for every failure, unreachable hosts included.
+    """
+
+    def __init__(self, url: str, token: str, certificate: Path | None = None) -> None:
         self.url = url
         headers = {"authorization": f"Bearer {token}"}
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=_TIMEOUT, trust_env=False)
+        verify = pinned(certificate) if certificate else True
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=_TIMEOUT, trust_env=False, verify=verify)
 
     def close(self) -> None:
         self._http.close()
@@ -49,6 +56,19 @@ class Transport:
     def _unreachable(self, error: httpx.HTTPError) -> Unavailable:
         reason = str(error) or type(error).__name__
         return Unavailable(f"the control plane at {self.url} does not answer ({reason}); start it with `tpuctl up`")
+
+
+def pinned(certificate: Path) -> ssl.SSLContext:
+    """Trusts this certificate alone, under whatever name it is met. Raises Unavailable if it cannot be read."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        first = certificate.read_text().partition(PEM_END)
+        context.load_verify_locations(cadata=first[0] + first[1])
+    except (OSError, ValueError) as error:
+        raise Unavailable(f"{certificate}, which the control plane is served with, cannot be read: {error}") from error
+    return context
 
 
 def _failure(response: httpx.Response) -> Exception:

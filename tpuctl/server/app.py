@@ -12,22 +12,29 @@ from starlette.middleware import Middleware
 from tpuctl.control.plane import ControlPlane
 from tpuctl.server import companions, discovery, rest, v1
 from tpuctl.server.auth import BearerAuth
+from tpuctl.server.proxy import Proxy
 from tpuctl.server.replies import HANDLERS
 
 
-def application(plane: ControlPlane, token: str, on_ready: Callable[[], None] = lambda: None) -> Starlette:
+def application(
+    plane: ControlPlane, token: str, on_ready: Callable[[], None] = lambda: None, proxy: Proxy | None = None
+) -> Starlette:
     """All routes behind the token. The control plane's loop runs while the application does."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         await run_in_threadpool(plane.start)
+        if proxy is not None:
+            await proxy.start_again()
         on_ready()
         yield
+        if proxy is not None:
+            await proxy.close()
         await run_in_threadpool(plane.end)
 
     plane.access.set_owner(token)
     return Starlette(
-        routes=[*companions.routes(plane), *rest.routes(plane), discovery.route(plane), *v1.routes(plane)],
+        routes=[*companions.routes(plane), *rest.routes(plane), discovery.route(plane), *v1.routes(plane, proxy)],
         middleware=[Middleware(BearerAuth, access=plane.access)],
         exception_handlers=HANDLERS,
         lifespan=lifespan,

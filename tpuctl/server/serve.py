@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import ipaddress
 import logging
 import os
 import signal
@@ -12,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import psutil
 import uvicorn
@@ -25,6 +25,8 @@ from tpuctl.api.home import DEFAULT_HOST, Home, default_port
 from tpuctl.control.plane import ControlPlane
 from tpuctl.server.app import application
 from tpuctl.server.auth import load_token
+from tpuctl.server.proxy import Proxy
+from tpuctl.server.reach import Tls, check_reach, own_context, url_of
 
 SHUTDOWN_SECONDS = 3
 LOCK_SECONDS = 2.0
@@ -37,13 +39,17 @@ def serve(
     home: Home | None = None,
     executor: LocalExecutor | None = None,
     on_ready: Callable[[str], None] = lambda url: None,
+    tls: Tls | None = None,
+    anonymous: bool = False,
 ) -> None:
     """Serve until SIGTERM or SIGINT; ``on_ready`` is called with the URL once requests are answered.
 
+    Over TLS with ``tls``, without a token if ``anonymous``; InvalidArgument if ``host`` does not allow for that.
     ``port`` 0 takes any free one; None means TPUCTL_PORT or 8476. Raises Aborted if another control plane has
     this home, FailedPrecondition if the port is taken or the home cannot be used.
     """
     home = home or Home.find()
+    check_reach(host, tls, anonymous)
     _make_home(home)
     with _only_one(home), _listen(host, default_port() if port is None else port) as listener:
         log_to(home.log)
@@ -52,17 +58,22 @@ def serve(
         except OSError as error:
             raise _disk_error(home, error) from error
         plane = ControlPlane(home, executor)
-        plane.url = f"http://{host}:{listener.getsockname()[1]}"
+        plane.access.anonymous = anonymous
+        plane.url = url_of(host, listener, tls)
 
         def announce() -> None:
-            _announce(home, plane.url)
+            _announce(home, plane.url, tls)
             log.info("serving", extra={"url": plane.url, "pid": os.getpid(), "version": tpuctl.__version__})
             on_ready(plane.url)
 
+        address = urlsplit(plane.url).hostname or DEFAULT_HOST, listener.getsockname()[1]
+        proxy = Proxy(home.path / "proxy", address, None, own_context(tls))
         config = uvicorn.Config(
-            application(plane, token, announce),
+            application(plane, token, announce, proxy),
             log_config=None,
             access_log=False,
+            ssl_certfile=tls.certificate if tls else None,
+            ssl_keyfile=tls.key if tls else None,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
         server = Server(config, plane)
@@ -136,8 +147,6 @@ def _listen(host: str, port: int) -> Iterator[socket.socket]:
         family, kind, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, OverflowError) as error:
         raise InvalidArgument(f"cannot serve on {host}:{port}: {error}") from error
-    if not ipaddress.ip_address(str(address[0])).is_loopback:
-        raise InvalidArgument(f"{host} is not a loopback address: the control plane serves this machine only")
     with socket.socket(family, kind) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -155,9 +164,10 @@ def _port_error(host: str, port: int, error: OSError) -> ApiError:
     return FailedPrecondition(f"cannot serve on {host}:{port}: {error.strerror}")
 
 
-def _announce(home: Home, url: str) -> None:
+def _announce(home: Home, url: str, tls: Tls | None) -> None:
     started = psutil.Process().create_time()
-    write_json(home.server, {"pid": os.getpid(), "started": started, "url": url})
+    about = {"pid": os.getpid(), "started": started, "url": url}
+    write_json(home.server, about | ({"certificate": str(tls.certificate)} if tls else {}))
 
 
 def _disk_error(home: Home, error: OSError) -> ApiError:

@@ -11,12 +11,14 @@ from starlette.routing import Route
 
 from tpuctl.api.access import Token, TokenList
 from tpuctl.api.api_faults import ApiFault, ApiFaultList
+from tpuctl.api.errors import FailedPrecondition
 from tpuctl.api.jobs import JobList, JobRequest
 from tpuctl.api.names import default_project
 from tpuctl.api.status import FaultRequest
 from tpuctl.control.plane import ControlPlane
 from tpuctl.server.bodies import body
 from tpuctl.server.guarded import ANYWHERE, guarded
+from tpuctl.server.proxy import Proxy
 from tpuctl.server.queries import number, numbers
 from tpuctl.server.replies import empty_reply, reply
 from tpuctl.server.watch import logs, watch
@@ -57,7 +59,7 @@ class Jobs:
         return StreamingResponse(watch(self._plane, *_job(request), places, offsets), media_type=NDJSON)
 
 
-def routes(plane: ControlPlane) -> list[Route]:
+def routes(plane: ControlPlane, proxy: Proxy | None = None) -> list[Route]:
     jobs = Jobs(plane)
     base = "/tpuctl/v1"
     one_project = base + "/projects/{project}"
@@ -94,6 +96,12 @@ def routes(plane: ControlPlane) -> list[Route]:
     async def create_token(request: Request) -> Response:
         return reply(await run_in_threadpool(plane.access.create, await body(request, Token)))
 
+    async def start_proxy(_: Request) -> Response:
+        if proxy is None:
+            raise FailedPrecondition("this control plane was started without a proxy")
+        url, certificate = await proxy.start()
+        return JSONResponse({"url": url, "certificate": str(certificate)})
+
     def revoke_token(request: Request) -> Response:
         plane.access.revoke(request.path_params["token"])
         return empty_reply()
@@ -107,6 +115,7 @@ def routes(plane: ControlPlane) -> list[Route]:
         ("GET", f"{base}/tokens", "tpuctl.tokens.list", list_tokens),
         ("POST", f"{base}/tokens", "tpuctl.tokens.create", create_token),
         ("DELETE", f"{base}/tokens/{{token}}", "tpuctl.tokens.delete", revoke_token),
+        ("POST", f"{base}/proxy", "tpuctl.proxy.start", start_proxy),
         ("GET", f"{base}/status", ANYWHERE, status),
         ("POST", f"{one_slice}:fault", "tpuctl.slices.fault", fault),
         ("GET", one_slice, "tpuctl.slices.get", get_slice),
