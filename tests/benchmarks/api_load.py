@@ -37,7 +37,7 @@ from tpuctl.store import NodeRow, OperationRow, Store
 CLIENTS = 200
 CALLS = 2
 """Of each client, half of them creates."""
-ROUNDS = 3
+ROUNDS = 2
 PAGE = 100
 MANY = 10_000
 ZONE = "projects/local/locations/europe-west4-a"

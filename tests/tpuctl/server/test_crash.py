@@ -109,7 +109,9 @@ def test_a_job_of_several_workers_ends_as_one_after_a_kill(
     code = (
         "import os, time\n"
         "who = os.environ['TPUCTL_PROCESS'].split('/')[0]\n"
-        f"open({str(tmp_path)!r} + '/ran' + who, 'a').write('x')\n"
+        f"here = {str(tmp_path)!r} + '/ran'\n"
+        "open(here + who, 'a').write('x')\n"
+        "while who == '2' and not all(os.path.exists(here + other) for other in '01'): time.sleep(0.01)\n"
         f"time.sleep({chance.uniform(0, 0.6)} if who == '2' else 60)\n"
         "raise SystemExit(5)"
     )
