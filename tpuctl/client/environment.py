@@ -59,13 +59,16 @@ def _gcloud(place: Place) -> dict[str, str]:
     }
     if place.proxy:
         address = urlsplit(place.proxy.url)
-        return found | {
-            "CLOUDSDK_PROXY_TYPE": "http",
-            "CLOUDSDK_PROXY_ADDRESS": address.hostname or "",
-            "CLOUDSDK_PROXY_PORT": str(address.port),
-            "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE": str(place.proxy.certificate),
-        }
-    trusted = {"CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE": str(place.certificate)} if place.certificate else {}
+        return (
+            found
+            | {
+                "CLOUDSDK_PROXY_TYPE": "http",
+                "CLOUDSDK_PROXY_ADDRESS": address.hostname or "",
+                "CLOUDSDK_PROXY_PORT": str(address.port),
+            }
+            | _trusted(place.proxy.certificate)
+        )
+    trusted = _trusted(place.certificate) if place.certificate else {}
     return (
         found
         | trusted
@@ -75,6 +78,11 @@ def _gcloud(place: Place) -> dict[str, str]:
             "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{place.url}/",
         }
     )
+
+
+def _trusted(certificate: Path) -> dict[str, str]:
+    """Twice, since REQUESTS_CA_BUNDLE goes before gcloud's own where it is set."""
+    return dict.fromkeys(("CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE", "REQUESTS_CA_BUNDLE"), str(certificate))
 
 
 def _terraform(place: Place) -> dict[str, str]:
@@ -94,4 +102,5 @@ def _proxied(place: Place) -> dict[str, str]:
         ("HTTPLIB2_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"),
         str(place.proxy.certificate),
     )
-    return {"HTTPS_PROXY": place.proxy.url, "NO_PROXY": "localhost,127.0.0.1"} | authority
+    around = {"HTTPS_PROXY": place.proxy.url, "https_proxy": place.proxy.url, "NO_PROXY": "localhost,127.0.0.1"}
+    return around | authority

@@ -100,7 +100,10 @@ class Proxy:
         await writer.start_tls(context, ssl_handshake_timeout=HEAD_SECONDS)
         chosen = writer.get_extra_info("ssl_object").selected_alpn_protocol()
         host, port = self._grpc if chosen == "h2" and self._grpc else self._http
-        there_reader, there = await asyncio.open_connection(host, port, ssl=self._tls)
+        tls = self._tls
+        if tls is not None:
+            tls.set_alpn_protocols(["h2" if chosen == "h2" else "http/1.1"])
+        there_reader, there = await asyncio.open_connection(host, port, ssl=tls)
         await asyncio.gather(_copy(reader, there), _copy(there_reader, writer))
 
 
