@@ -66,7 +66,19 @@ class Home:
 
 def default_port() -> int:
     """The port to serve on: TPUCTL_PORT, where 0 means any free one, else 8476. Raises InvalidArgument."""
-    chosen = os.environ.get("TPUCTL_PORT") or str(DEFAULT_PORT)
+    chosen = _port("TPUCTL_PORT")
+    return DEFAULT_PORT if chosen is None else chosen
+
+
+def default_grpc_port() -> int | None:
+    """The port to serve gRPC on: TPUCTL_GRPC_PORT, where 0 means any free one. Raises InvalidArgument."""
+    return _port("TPUCTL_GRPC_PORT")
+
+
+def _port(variable: str) -> int | None:
+    chosen = os.environ.get(variable)
+    if not chosen:
+        return None
     if chosen.isascii() and chosen.isdigit() and int(chosen) <= MAX_PORT:
         return int(chosen)
-    raise InvalidArgument(f"TPUCTL_PORT is {chosen!r}: it must be a port number, or 0 for any free one")
+    raise InvalidArgument(f"{variable} is {chosen!r}: it must be a port number, or 0 for any free one")

@@ -95,6 +95,7 @@ class ControlPlaneStatus(Model):
     pid: int
     uptime_seconds: float
     url: str
+    grpc_url: str | None = None
     home: str
     project: str
     trouble: str | None = None

@@ -14,7 +14,19 @@ Port = Annotated[
     int, typer.Option(min=0, max=65535, envvar="TPUCTL_PORT", help="Port to listen on; 0 takes any free one.")
 ]
 
-
+Grpc = Annotated[
+    bool | None, typer.Option("--grpc/--no-grpc", help="Serve gRPC, too.", show_default="if it is installed")
+]
+GrpcPort = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65535,
+        envvar="TPUCTL_GRPC_PORT",
+        help="Port for gRPC; 0 takes any free one.",
+        show_default="the one after --port",
+    ),
+]
 Certificate = Annotated[
     Path | None, typer.Option("--tls-cert", metavar="FILE", help="Serve over TLS with this certificate (PEM).")
 ]
@@ -25,6 +37,8 @@ Anonymous = Annotated[bool, typer.Option("--anonymous", help="Let anybody on thi
 def serve(
     host: Host = DEFAULT_HOST,
     port: Port = DEFAULT_PORT,
+    grpc: Grpc = None,
+    grpc_port: GrpcPort = None,
     tls_cert: Certificate = None,
     tls_key: Key = None,
     anonymous: Anonymous = False,
@@ -33,4 +47,4 @@ def serve(
     from tpuctl.server import serve
     from tpuctl.server.reach import tls_of
 
-    serve(host, port, tls=tls_of(tls_cert, tls_key), anonymous=anonymous)
+    serve(host, port, grpc=grpc, grpc_port=grpc_port, tls=tls_of(tls_cert, tls_key), anonymous=anonymous)

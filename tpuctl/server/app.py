@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -17,17 +17,22 @@ from tpuctl.server.replies import HANDLERS
 
 
 def application(
-    plane: ControlPlane, token: str, on_ready: Callable[[], None] = lambda: None, proxy: Proxy | None = None
+    plane: ControlPlane,
+    token: str,
+    on_ready: Callable[[], None] = lambda: None,
+    beside: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+    proxy: Proxy | None = None,
 ) -> Starlette:
-    """All routes behind the token. The control plane's loop runs while the application does."""
+    """All routes behind the token. The control plane's loop runs while the application does, and what is ``beside``."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         await run_in_threadpool(plane.start)
-        if proxy is not None:
-            await proxy.start_again()
-        on_ready()
-        yield
+        async with beside():
+            if proxy is not None:
+                await proxy.start_again()
+            on_ready()
+            yield
         if proxy is not None:
             await proxy.close()
         await run_in_threadpool(plane.end)

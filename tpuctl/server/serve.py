@@ -1,4 +1,4 @@
-"""Running the control plane: one for each home, on one loopback port, until it is told to end."""
+"""Running the control plane: one for each home, over HTTP and gRPC, until it is told to end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from urllib.parse import urlsplit
 
 import psutil
@@ -25,6 +25,7 @@ from tpuctl.api.home import DEFAULT_HOST, Home, default_port
 from tpuctl.control.plane import ControlPlane
 from tpuctl.server.app import application
 from tpuctl.server.auth import load_token
+from tpuctl.server.grpc_port import grpc_listener, served
 from tpuctl.server.proxy import Proxy
 from tpuctl.server.reach import Tls, check_reach, own_context, url_of
 
@@ -41,17 +42,25 @@ def serve(
     on_ready: Callable[[str], None] = lambda url: None,
     tls: Tls | None = None,
     anonymous: bool = False,
+    grpc: bool | None = None,
+    grpc_port: int | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; ``on_ready`` is called with the URL once requests are answered.
 
     Over TLS with ``tls``, without a token if ``anonymous``; InvalidArgument if ``host`` does not allow for that.
-    ``port`` 0 takes any free one; None means TPUCTL_PORT or 8476. Raises Aborted if another control plane has
-    this home, FailedPrecondition if the port is taken or the home cannot be used.
+    ``port`` 0 takes any free one; None means TPUCTL_PORT or 8476. ``grpc`` is whether gRPC is served, too, on
+    ``grpc_port`` (grpc_port.py); None: if it is installed. Raises Aborted if another control plane has this home,
+    FailedPrecondition if a port is taken, the home cannot be used, or gRPC is wanted and not installed.
     """
     home = home or Home.find()
     check_reach(host, tls, anonymous)
     _make_home(home)
-    with _only_one(home), _listen(host, default_port() if port is None else port) as listener:
+    port = default_port() if port is None else port
+    with (
+        _only_one(home),
+        _listen(host, port) as listener,
+        grpc_listener(_listen, host, port, grpc_port, grpc) as grpc_socket,
+    ):
         log_to(home.log)
         try:
             token = load_token(home)
@@ -60,16 +69,26 @@ def serve(
         plane = ControlPlane(home, executor)
         plane.access.anonymous = anonymous
         plane.url = url_of(host, listener, tls)
+        plane.grpc_url = url_of(host, grpc_socket, tls) if grpc_socket else None
 
         def announce() -> None:
-            _announce(home, plane.url, tls)
-            log.info("serving", extra={"url": plane.url, "pid": os.getpid(), "version": tpuctl.__version__})
+            _announce(home, plane.url, plane.grpc_url, tls)
+            about = {"url": plane.url, "grpc_url": plane.grpc_url}
+            log.info("serving", extra=about | {"pid": os.getpid(), "version": tpuctl.__version__})
             on_ready(plane.url)
 
-        address = urlsplit(plane.url).hostname or DEFAULT_HOST, listener.getsockname()[1]
-        proxy = Proxy(home.path / "proxy", address, None, own_context(tls))
+        def beside() -> AbstractAsyncContextManager[None]:
+            if grpc_socket is None:
+                return nullcontext()
+            return served(plane, plane.access.caller, grpc_socket, tls)
+
+        def address(of: socket.socket) -> tuple[str, int]:
+            return urlsplit(plane.url).hostname or DEFAULT_HOST, of.getsockname()[1]
+
+        grpc_address = address(grpc_socket) if grpc_socket else None
+        proxy = Proxy(home.path / "proxy", address(listener), grpc_address, own_context(tls))
         config = uvicorn.Config(
-            application(plane, token, announce, proxy),
+            application(plane, token, announce, beside, proxy),
             log_config=None,
             access_log=False,
             ssl_certfile=tls.certificate if tls else None,
@@ -164,10 +183,11 @@ def _port_error(host: str, port: int, error: OSError) -> ApiError:
     return FailedPrecondition(f"cannot serve on {host}:{port}: {error.strerror}")
 
 
-def _announce(home: Home, url: str, tls: Tls | None) -> None:
-    started = psutil.Process().create_time()
-    about = {"pid": os.getpid(), "started": started, "url": url}
-    write_json(home.server, about | ({"certificate": str(tls.certificate)} if tls else {}))
+def _announce(home: Home, url: str, grpc_url: str | None, tls: Tls | None) -> None:
+    about = {"pid": os.getpid(), "started": psutil.Process().create_time(), "url": url}
+    if tls is not None:
+        about["certificate"] = str(tls.certificate)
+    write_json(home.server, about | ({"grpcUrl": grpc_url} if grpc_url else {}))
 
 
 def _disk_error(home: Home, error: OSError) -> ApiError:
