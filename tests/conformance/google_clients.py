@@ -38,12 +38,12 @@ class GoogleClient:
         self.version = version
         self.types = importlib.import_module(f"google.cloud.tpu_{version}")
         self.called: set[str] = set()
-        self._client = client
+        self.client = client
 
     def call(self, method: str, **request: Any) -> Any:
         """What the method answers; of a list all that is on its pages."""
         self.called.add(method)
-        answered = getattr(self._client, method)(request=request)
+        answered = getattr(self.client, method)(request=request)
         return list(answered) if hasattr(answered, "pages") else answered
 
     def finish(self, method: str, **request: Any) -> Any:
@@ -76,7 +76,7 @@ class AsyncGoogleClient(GoogleClient):
 
     async def _called(self, method: str, request: dict[str, Any]) -> Any:
         self.called.add(method)
-        answered = await getattr(self._client, method)(request=request)
+        answered = await getattr(self.client, method)(request=request)
         return [one async for one in answered] if isinstance(answered, AsyncIterable) else answered
 
 
@@ -106,8 +106,9 @@ def google_client(version: str, transport: str, server: dict[str, Any], token: s
     address = server["grpcUrl"].partition("://")[2]
     if transport == "rest":
         options = {"api_endpoint": server["url"]}
-        client = package.TpuClient(transport="rest", credentials=Credentials(token), client_options=options)
-        yield GoogleClient(version, client)
+        made = package.TpuClient(transport="rest", credentials=Credentials(token), client_options=options)
+        with made as client:
+            yield GoogleClient(version, client)
     elif transport == "grpc":
         with grpc.insecure_channel(address) as channel:
             known = transports.TpuGrpcTransport(channel=grpc.intercept_channel(channel, WithToken(token)))
@@ -115,9 +116,9 @@ def google_client(version: str, transport: str, server: dict[str, Any], token: s
     else:
         with asyncio.Runner() as runner:
             runner.get_loop()
-            made = runner.run(_async_client(package, transports, address, token))
-            yield AsyncGoogleClient(version, made, runner)
-            runner.run(made.transport.close())
+            client = runner.run(_async_client(package, transports, address, token))
+            yield AsyncGoogleClient(version, client, runner)
+            runner.run(client.transport.close())
 
 
 async def _async_client(package: Any, transports: Any, address: str, token: str) -> Any:
