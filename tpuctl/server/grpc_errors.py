@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import string
 from collections.abc import Sequence
+from urllib.parse import quote
 
 import grpc
 from google.protobuf.any_pb2 import Any
@@ -13,8 +15,8 @@ from google.rpc import error_details_pb2, status_pb2
 from tpuctl.api.errors import ApiError, Detail
 
 TRAILER = "grpc-status-details-bin"
-MAX_MESSAGE = 2000
-"""Characters. Clients take about 8 KiB of trailers in all; an error with more would reach them as another one."""
+MAX_MESSAGE_BYTES = 2000
+"""As sent. Clients take about 8 KiB of trailers in all; an error with more would reach them as another one."""
 MAX_STATUS_BYTES = 3000
 DETAILS = error_details_pb2
 """Imported so that they are known by their names."""
@@ -34,7 +36,11 @@ def abort(context: grpc.ServicerContext, error: ApiError) -> bytes:
 
 
 def shortened(text: str) -> str:
-    return text if len(text) <= MAX_MESSAGE else f"{text[: MAX_MESSAGE - 1]}…"
+    """What of it is not longer than allowed, percent-encoded as it is sent."""
+    kept = text
+    while (sent := len(quote(kept, safe=string.printable))) > MAX_MESSAGE_BYTES:
+        kept = kept[: len(kept) * MAX_MESSAGE_BYTES // sent]
+    return kept if kept == text else f"{kept}…"
 
 
 def _packed(details: Sequence[Detail]) -> list[Any]:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from functools import partial
 from urllib.parse import urlsplit
 
 import psutil
@@ -31,6 +32,8 @@ from tpuctl.server.reach import Tls, check_reach, own_context, url_of
 
 SHUTDOWN_SECONDS = 3
 LOCK_SECONDS = 2.0
+HTTP_PORT, GRPC_PORT = "--port PORT` or TPUCTL_PORT", "--grpc-port PORT` or TPUCTL_GRPC_PORT"
+"""How each is chosen."""
 log = logging.getLogger("tpuctl.server")
 
 
@@ -59,7 +62,7 @@ def serve(
     with (
         _only_one(home),
         _listen(host, port) as listener,
-        grpc_listener(_listen, host, port, grpc_port, grpc) as grpc_socket,
+        grpc_listener(partial(_listen, chosen_by=GRPC_PORT), host, port, grpc_port, grpc) as grpc_socket,
     ):
         log_to(home.log)
         try:
@@ -160,7 +163,7 @@ def _other_runs(home: Home) -> Aborted:
 
 
 @contextmanager
-def _listen(host: str, port: int) -> Iterator[socket.socket]:
+def _listen(host: str, port: int, chosen_by: str = HTTP_PORT) -> Iterator[socket.socket]:
     """A bound socket. Raises InvalidArgument for a bad address, FailedPrecondition if the port is taken."""
     try:
         family, kind, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -172,13 +175,13 @@ def _listen(host: str, port: int) -> Iterator[socket.socket]:
             listener.bind(address)
             listener.listen(128)
         except OSError as error:
-            raise _port_error(host, port, error) from error
+            raise _port_error(host, port, chosen_by, error) from error
         yield listener
 
 
-def _port_error(host: str, port: int, error: OSError) -> ApiError:
+def _port_error(host: str, port: int, chosen_by: str, error: OSError) -> ApiError:
     if error.errno == errno.EADDRINUSE:
-        advice = "end what uses it, or choose another with `tpuctl serve --port PORT` or TPUCTL_PORT (0: any free one)"
+        advice = f"end what uses it, or choose another with `tpuctl serve {chosen_by} (0: any free one)"
         return FailedPrecondition(f"port {port} on {host} is taken; {advice}")
     return FailedPrecondition(f"cannot serve on {host}:{port}: {error.strerror}")
 
