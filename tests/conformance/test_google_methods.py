@@ -63,7 +63,12 @@ def place(client: GoogleClient, request: pytest.FixtureRequest) -> str:
     return f"projects/{request.node.callspec.id.replace('_', '-').lower()}/locations/us-central2-b"
 
 
-every_client = pytest.mark.parametrize("client", CLIENTS, indirect=True, ids=["-".join(one) for one in CLIENTS])
+SLOW = {("v2alpha1", "grpc_asyncio"), ("v1", "grpc_asyncio")}
+every_client = pytest.mark.parametrize(
+    "client",
+    [pytest.param(one, id="-".join(one), marks=[pytest.mark.slow] if one in SLOW else []) for one in CLIENTS],
+    indirect=True,
+)
 
 
 @every_client

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
-GRACE_SECONDS = 2.0
+GRACE_SECONDS = 0.5
 CHUNK_BYTES = 1 << 16
 log = logging.getLogger("tpuctl.server")
 
