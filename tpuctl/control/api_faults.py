@@ -207,9 +207,7 @@ class ApiFaults:
 def fault_view(rule: ApiFaultRow) -> ApiFault:
     given = {name: getattr(rule, name) for name in ApiFault.model_fields if hasattr(rule, name)}
     made = datetime.fromtimestamp(rule.create_time, UTC)
-    return ApiFault.model_validate(
-        given | {"limit": rule.rate, "create_time": made}
-    )
+    return ApiFault.model_validate(given | {"limit": rule.rate, "create_time": made})
 
 
 def _current(change: Transaction, rule: ApiFaultRow) -> ApiFaultRow:

@@ -46,9 +46,7 @@ from tpuctl.store.rows import (
 
 log = logging.getLogger("tpuctl.events")
 Resource = NodeRow | OperationRow | QueuedRow | RequestRow | ApiFaultRow | JobRow | TokenRow | ProjectRow
-AnyRow = TypeVar(
-    "AnyRow", NodeRow, OperationRow, QueuedRow, RequestRow, ApiFaultRow, JobRow, TokenRow, ProjectRow
-)
+AnyRow = TypeVar("AnyRow", NodeRow, OperationRow, QueuedRow, RequestRow, ApiFaultRow, JobRow, TokenRow, ProjectRow)
 
 _TABLES: dict[type[Any], Table] = {
     NodeRow: tables.nodes,

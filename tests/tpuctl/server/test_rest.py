@@ -77,7 +77,13 @@ def test_a_missing_node_is_told_as_cloud_tpu_tells_it(http: httpx.Client) -> Non
     [
         ("POST", f"{ZONE}/nodes?nodeId=a", "{", 400, "not JSON"),
         ("POST", f"{ZONE}/nodes?nodeId=a", "[]", 400, "Root element must be a message."),
-        ("POST", f"{ZONE}/nodes?nodeId=a", '{"acceleratorType": 3}', 400, "Invalid value at 'node.accelerator_type' (TYPE_STRING), 3"),
+        (
+            "POST",
+            f"{ZONE}/nodes?nodeId=a",
+            '{"acceleratorType": 3}',
+            400,
+            "Invalid value at 'node.accelerator_type' (TYPE_STRING), 3",
+        ),
         ("POST", f"{ZONE}/nodes?nodeId=a", "{}", 400, "acceleratorType is required"),
         ("POST", f"{ZONE}/nodes?nodeId=A", '{"acceleratorType": "v3-8"}', 400, "node name 'A' is not valid"),
         ("POST", f"{ZONE}/nodes?nodeId=a&x=1", "{}", 400, 'Unknown name "x": Cannot bind query parameter.'),
