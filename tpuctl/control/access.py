@@ -7,7 +7,6 @@ import hmac
 import logging
 import re
 import secrets
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -110,8 +109,8 @@ class Access:
                 check_project(project)
         token = PREFIX + secrets.token_urlsafe(32)
         roles = {project: str(role) for project, role in wanted.roles.items()}
-        row = TokenRow(secrets.token_hex(4), wanted.principal, digest(token), roles, time.time())
         with self._store.change() as change:
+            row = TokenRow(secrets.token_hex(4), wanted.principal, digest(token), roles, change.now)
             change.insert(row)
             change.event(f"tokens/{row.id}", "created", row.principal)
         self._known = self._known | {row.digest: _principal(row)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import random
 import secrets
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -85,7 +84,7 @@ def draw(change: Transaction, subject: Subject) -> Iterator[ApiFaultRow]:
 
 
 def _drawn(change: Transaction, rules: list[ApiFaultRow], subject: Subject) -> Iterator[ApiFaultRow]:
-    now = time.time()
+    now = change.now
     for rule in rules:
         if matches(rule, subject):
             struck = strikes(rule, now)
@@ -160,8 +159,8 @@ class ApiFaults:
 
     def add(self, wanted: ApiFault) -> ApiFault:
         """A new fault; one of nodes also strikes those that are there. Raises InvalidArgument."""
-        rule = _rule(wanted)
         with self._store.change() as change:
+            rule = _rule(wanted, change.now)
             change.insert(rule)
             change.event(f"faults/{rule.id}", "added", rule.kind)
             for node in change.nodes() if KINDS[rule.kind].point is Point.NODE else []:
@@ -214,7 +213,7 @@ def _current(change: Transaction, rule: ApiFaultRow) -> ApiFaultRow:
     return next(row for row in change.api_faults() if row.id == rule.id)
 
 
-def _rule(wanted: ApiFault) -> ApiFaultRow:
+def _rule(wanted: ApiFault, now: float) -> ApiFaultRow:
     """The rule that is asked for. Raises InvalidArgument."""
     kind = KINDS.get(wanted.kind)
     if kind is None:
@@ -238,7 +237,7 @@ def _rule(wanted: ApiFault) -> ApiFaultRow:
         after=chosen.get("after"),
         seconds=chosen.get("seconds"),
         rate=chosen.get("limit"),
-        create_time=time.time(),
+        create_time=now,
     )
 
 

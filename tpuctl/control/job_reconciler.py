@@ -99,7 +99,7 @@ class JobReconciler:
                 failure = {"failed_worker": number, "error": reason.to_status()}
                 break
         with self._store.change() as change:
-            change.replace(job, state=JobState.RUNNING, start_time=time.time(), **failure)
+            change.replace(job, state=JobState.RUNNING, start_time=change.now, **failure)
             change.event(job.full_name, f"{job.state} -> {JobState.RUNNING}", f"on slice {job.slice}")
 
     def _look(self, job: JobRow, node: NodeRow, running: list[int]) -> None:
@@ -224,7 +224,7 @@ class JobReconciler:
                 metrics=metrics.last,
                 metrics_tail=list(metrics.tail),
                 artifacts=artifacts(self._home.job(job.uid)),
-                **{"end_time": time.time()} | values,
+                **{"end_time": change.now} | values,
             )
             change.event(job.full_name, f"{job.state} -> {state}", "" if error is None else error.message)
             if ended.ephemeral_slice and not ended.keep_slice:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
-import uuid
 from pathlib import Path
 
 from backend.host.executor import LocalExecutor
@@ -35,7 +33,7 @@ def create(change: Transaction, home: Home, executor: LocalExecutor, project: st
     _check(request)
     if change.job(project=project, name=name) is not None:
         raise AlreadyExists(f"Resource '{job_name(project, name)}' already exists; delete it or use another name")
-    uid = uuid.uuid4().hex[:12]
+    uid = change.new_uid()
     zone = request.zone or default_zone()
     if request.slice is not None:
         node = nodes.find(change, project, zone, request.slice)
@@ -58,7 +56,7 @@ def create(change: Transaction, home: Home, executor: LocalExecutor, project: st
         accelerator_type=node.accelerator_type,
         topology=node.topology,
         num_slices=node.num_slices,
-        create_time=time.time(),
+        create_time=change.now,
         processes=len(shared),
         hosts=hosted.num_hosts,
         workers=[new_worker(process) for process in running],

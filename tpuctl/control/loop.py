@@ -114,7 +114,7 @@ class Loop:
             return TROUBLE_SECONDS
         if full:
             self._look_at = time.monotonic() + LOOK_SHARE * (time.monotonic() - begun)
-        self._forget_old(time.time())
+        self._forget_old(self._store.clock())
         self.trouble = None
         return pause([node for node in nodes if node.operation not in held], jobs, queue, bool(held))
 
@@ -143,7 +143,7 @@ class Loop:
         """The operations that faults hold up, by their names; those that are over are ended."""
         with self._store.read() as reader:
             held = reader.held_operations()
-        over = [one for one in held if one.response is not None and not api_faults.is_held(one.hold, time.time())]
+        over = [one for one in held if one.response is not None and not api_faults.is_held(one.hold, reader.now)]
         for operation in over:
             with self._store.change() as change:
                 operations.release(change, operation)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -102,7 +100,7 @@ def create(
     check_free(change, project, zone, name)
     if not 1 <= num_slices <= MAX_SLICES:
         raise InvalidArgument.of_fields({"numSlices": f"{num_slices} is not a number from 1 to {MAX_SLICES}"})
-    uid = uuid.uuid4().hex[:12]
+    uid = change.new_uid()
     unnumbered = [Block(Address(node.host, node.port), num_hosts(node)) for node in change.nodes(first_host=None)]
     block = free_block(uid, unnumbered, chosen.num_hosts * num_slices, change.is_taken)
     node = NodeRow(
@@ -118,7 +116,7 @@ def create(
         num_hosts=block.count,
         topology=chosen.topology,
         num_slices=num_slices,
-        create_time=time.time(),
+        create_time=change.now,
         spec=_stored(spec),
         owner_job=owner,
         queued_resource=queued_resource,
@@ -179,7 +177,7 @@ def update(
     operation = operations.begin(change, "update", node)
     changed = change.replace(node, spec=spec)
     change.event(node.full_name, "updated", ", ".join(mask))
-    return operations.succeed(change, operation.name, node_response(changed, member)) or operation
+    return operations.succeed(change, operation.name, node_response(changed, change.now, member)) or operation
 
 
 class NodeReconciler:
@@ -226,7 +224,7 @@ class NodeReconciler:
 
     def _strike(self, node: NodeRow, directory: Path) -> bool:
         """Let befall the node what is due. Whether that is all there is to do now."""
-        now = time.time()
+        now = self._store.clock()
         fates = next_fates(node, now)
         down = strikes_now(node, "metadata", now)
         if directory.exists() and (directory / METADATA_DOWN).exists() is not down:
@@ -256,7 +254,7 @@ class NodeReconciler:
 
     def _is_held_up(self, node: NodeRow, directory: Path, action: NodeAction, operation: OperationRow) -> bool:
         """Whether the operation under way may not go on; one that is to fail, or was cancelled, is ended instead."""
-        held = api_faults.is_held(operation.hold, time.time())
+        held = api_faults.is_held(operation.hold, self._store.clock())
         error = (operation.hold or {}).get("error")
         if node.state is NodeState.CREATING and action is NodeAction.START and (error or operation.cancel_requested):
             if not held or operation.cancel_requested:
@@ -302,12 +300,12 @@ class NodeReconciler:
                 return
             if target is None:
                 change.delete(current)
-                operations.succeed(change, node.operation, node_response(current))
+                operations.succeed(change, node.operation, node_response(current, change.now))
             elif not is_settled(target):
                 change.replace(current, state=target)
             else:
                 settled = change.replace(current, state=target, operation=None, health_description=None)
-                operations.succeed(change, node.operation, node_response(settled))
+                operations.succeed(change, node.operation, node_response(settled, change.now))
             change.event(node.full_name, f"{node.state} -> {target or 'gone'}")
 
     def _fail(self, node: NodeRow, error: ApiError) -> None:
@@ -323,7 +321,7 @@ class NodeReconciler:
                 owner = None if node.owner_job is None else change.job(uid=node.owner_job)
                 if owner is not None and not owner.state.ended:
                     state = JobState.CANCELLED if owner.cancel_requested else JobState.FAILED
-                    change.replace(owner, state=state, error=error.to_status(), end_time=time.time())
+                    change.replace(owner, state=state, error=error.to_status(), end_time=change.now)
                     change.event(owner.full_name, f"{owner.state} -> {state}", error.message)
             else:
                 change.replace(current, state=NodeState.TERMINATED, operation=None, health_description=error.message)
@@ -337,7 +335,7 @@ class NodeReconciler:
     def _repair(self, node: NodeRow) -> None:
         """The runtime is gone: start it anew, unless that has failed several times in a row."""
         reason = self._executor.slice_failure(self._home.slice(node.uid))
-        now = time.time()
+        now = self._store.clock()
         recent = node.failure_time is not None and now - node.failure_time < FAILURE_WINDOW_SECONDS
         failures = node.failures + 1 if recent else 1
         state = NodeState.TERMINATED if failures > MAX_FAILURES else NodeState.REPAIRING

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,9 +14,9 @@ from tpuctl.store import NodeRow, OperationRow, QueuedRow, RequestRow, Transacti
 
 def begin(change: Transaction, verb: str, target: NodeRow | QueuedRow) -> OperationRow:
     """A new operation on ``target``, named as Cloud TPU names them."""
-    now = time.time()
+    now = change.now
     operation = OperationRow(
-        name=f"operation-{int(now * 1000)}-{secrets.token_hex(6)}",
+        name=f"operation-{int(now * 1000)}-{change.new_uid()}",
         project=target.project,
         zone=target.zone,
         target=target.full_name,
@@ -60,9 +58,9 @@ def succeed(change: Transaction, name: str | None, response: dict[str, Any]) -> 
     operation = None if name is None else change.operation(name)
     if operation is None or operation.done:
         return None
-    if api_faults.is_held(operation.hold, time.time()):
+    if api_faults.is_held(operation.hold, change.now):
         return change.replace(operation, response=response)
-    return change.replace(operation, done=True, response=response, end_time=time.time())
+    return change.replace(operation, done=True, response=response, end_time=change.now)
 
 
 def release(change: Transaction, held: OperationRow) -> None:
@@ -75,7 +73,7 @@ def release(change: Transaction, held: OperationRow) -> None:
 def fail(change: Transaction, name: str | None, error: ApiError) -> None:
     operation = None if name is None else change.operation(name)
     if operation is not None and not operation.done:
-        change.replace(operation, done=True, error=error.to_status(), end_time=time.time())
+        change.replace(operation, done=True, error=error.to_status(), end_time=change.now)
 
 
 def deleted(target: NodeRow | QueuedRow) -> Cancelled:

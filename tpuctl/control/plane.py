@@ -35,15 +35,15 @@ Result = TypeVar("Result")
 
 
 class ControlPlane:
-    """Every method raises ApiError. Safe for use from several threads."""
+    """Every method raises ApiError. Safe for use from several threads. ``store`` brings a clock of its own."""
 
-    def __init__(self, home: Home, executor: LocalExecutor | None = None) -> None:
+    def __init__(self, home: Home, executor: LocalExecutor | None = None, store: Store | None = None) -> None:
         self.home = home
         self.url = ""
         self.grpc_url: str | None = None
         self.ending = False
         self.executor = executor or LocalExecutor()
-        self.store = Store(home.database)
+        self.store = store or Store(home.database)
         self._loop = Loop(self.store, self.executor, home)
         self.api_faults = ApiFaults(self.store, self._loop.wake)
         self.access = Access(self.store, str(home.token))
@@ -67,7 +67,7 @@ class ControlPlane:
 
     def list_nodes(self, project: str, zone: str) -> list[Node]:
         with self.store.read() as reader:
-            return [view for row in reader.nodes(**_in(project, zone)) for view in node_views(row)]
+            return [view for row in reader.nodes(**_in(project, zone)) for view in node_views(row, reader.now)]
 
     def page_of_nodes(self, project: str, zone: str, start: int, size: int) -> tuple[list[NodeJson], int | None]:
         """At most ``size`` nodes, as JSON, from ``start`` on, and where the next page starts; None if there is none.
@@ -82,14 +82,14 @@ class ControlPlane:
             for member in members(row)[skip:]:
                 if len(found) == size:
                     return found, number * MAX_MEMBERS + (member or 0)
-                found.append(node_json(row, member))
+                found.append(node_json(row, reader.now, member))
             skip = 0
         return found, None
 
     def get_node(self, project: str, zone: str, name: str) -> Node:
         with self.store.read() as reader:
             node = nodes.find(reader, project, zone, name)
-            return node_view(node, nodes.member_of(node, name))
+            return node_view(node, reader.now, nodes.member_of(node, name))
 
     def create_node(
         self,
@@ -209,7 +209,7 @@ class ControlPlane:
         """The nodes that a queued resource has now."""
         with self.store.read() as reader:
             made = queued.nodes_of(reader, queued.find(reader, project, zone, name))
-        return [view for row in made for view in node_views(row)]
+        return [view for row in made for view in node_views(row, reader.now)]
 
     # Operations
 
@@ -297,7 +297,7 @@ class ControlPlane:
             home=str(self.home.path),
             project=project,
             trouble=self.trouble,
-            slices=[telemetry.slice_view(row, said[row.uid], _job_on(row, running)) for row in rows],
+            slices=[telemetry.slice_view(row, reader.now, said[row.uid], _job_on(row, running)) for row in rows],
             jobs=views,
         )
 
@@ -309,7 +309,7 @@ class ControlPlane:
         hosted = hosted_slice(self.home, node)
         (process,) = some_of(shares(hosted, processes), [worker])
         said = telemetry.ask(self.home, node, cores=True)
-        return telemetry.slice_detail(self.executor, node, hosted, process, said, job)
+        return telemetry.slice_detail(self.executor, node, reader.now, hosted, process, said, job)
 
     def fault(self, project: str, zone: str, name: str, request: FaultRequest) -> Slice:
         """Break a part of a slice, or mend it; the slice as it is then."""
@@ -318,7 +318,7 @@ class ControlPlane:
             job = _job_on(node, reader.jobs(project=project))
         said = faults.inject(self.home, node, request)
         changed = self._change(lambda change: faults.note(change, node, said))
-        return telemetry.slice_view(changed, said, job)
+        return telemetry.slice_view(changed, reader.now, said, job)
 
     def _once(self, key: str, decide: Callable[[Transaction], OperationRow], api_version: str) -> Operation:
         """What ``decide`` begins; a request with a ``key`` that has been answered gets the same operation again."""
@@ -354,7 +354,7 @@ class ControlPlane:
                 "metrics": metrics.last,
                 "metrics_tail": list(metrics.tail),
                 "artifacts": artifacts(directory),
-                "host_seconds": None if row.start_time is None else time.time() - row.start_time,
+                "host_seconds": None if row.start_time is None else self.store.clock() - row.start_time,
                 "device_seconds": None if used is None else max(0.0, used - row.device_seconds_before),
             }
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import time
 
 from tpuctl.api.errors import Conflict
 from tpuctl.api.names import check_project
@@ -31,7 +30,7 @@ def write(store: Store, project: str, metadata: dict[str, str], seen: str = "") 
         if seen and seen != fingerprint(row.metadata if row else {}):
             raise Conflict("Supplied fingerprint does not match current metadata fingerprint.")
         if row is None:
-            change.insert(ProjectRow(project, metadata, time.time()))
+            change.insert(ProjectRow(project, metadata, change.now))
         else:
             change.replace(row, metadata=metadata)
         change.event(f"projects/{project}", "metadata changed", ", ".join(metadata))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
-import uuid
 from typing import Any
 
 from tpuctl.api.errors import (
@@ -61,9 +59,9 @@ def create(
         raise AlreadyExists.of(queued_name(project, zone, name))
     for node in node_ids(name, spec):
         nodes.check_free(change, project, zone, node)
-    now = time.time()
+    now = change.now
     row = QueuedRow(
-        uid=uuid.uuid4().hex[:12],
+        uid=change.new_uid(),
         project=project,
         zone=zone,
         name=name,
@@ -104,7 +102,7 @@ def reset(change: Transaction, row: QueuedRow) -> OperationRow:
     _delete_nodes(change, nodes_of(change, row))
     operation = operations.begin(change, "reset", row)
     again = change.replace(
-        row, state=QueuedState.ACCEPTED, initiator=StateInitiator.USER, error=None, queue_time=time.time()
+        row, state=QueuedState.ACCEPTED, initiator=StateInitiator.USER, error=None, queue_time=change.now
     )
     change.event(row.full_name, f"{row.state} -> {again.state}", "reset requested")
     return operations.succeed(change, operation.name, queued_response(again)) or operation
@@ -137,7 +135,7 @@ class QueuedReconciler:
             return
         asked = QueuedResource.model_validate(row.spec)
         states = [node.state for node in made]
-        now = time.time()
+        now = self._store.clock()
         when = window(asked.queueing_policy, row.queue_time)
         if api_faults.is_held(row.hold, now):
             when = dataclasses.replace(when, start=float("inf"))

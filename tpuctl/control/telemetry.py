@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -66,10 +65,10 @@ def run(said: Said | None, job: str) -> dict[str, Any] | None:
     return next((found for found in reversed(runs) if found["job"] == job), None)
 
 
-def slice_view(node: NodeRow, said: Said | None, job: str | None) -> Slice:
+def slice_view(node: NodeRow, now: float, said: Said | None, job: str | None) -> Slice:
     """A slice as `status` shows it; ``job`` is the one that runs on it."""
     shape = kind_of(node)
-    health, description = node_health(node, time.time())
+    health, description = node_health(node, now)
     heard: Said = said or {}
     return Slice(
         name=node.name,
@@ -95,7 +94,13 @@ def slice_view(node: NodeRow, said: Said | None, job: str | None) -> Slice:
 
 
 def slice_detail(
-    executor: LocalExecutor, node: NodeRow, hosted: HostedSlice, process: Process, said: Said | None, job: str | None
+    executor: LocalExecutor,
+    node: NodeRow,
+    now: float,
+    hosted: HostedSlice,
+    process: Process,
+    said: Said | None,
+    job: str | None,
 ) -> SliceDetail:
     """A slice with what `attach` and `describe` show; the environment is that of ``process``."""
     directory = hosted.directory
@@ -106,7 +111,7 @@ def slice_detail(
         token = ""
     together = ATTACHED if process.count > 1 else None
     return SliceDetail(
-        **slice_view(node, said, job).model_dump(),
+        **slice_view(node, now, said, job).model_dump(),
         workers=[SliceWorker.model_validate(dataclasses.asdict(worker)) for worker in hosted.workers],
         per_core=[Core.model_validate(core) for core in (said["cores"] if said else [])],
         directory=str(directory),

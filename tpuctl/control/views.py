@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -29,9 +28,9 @@ def moment(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
-def node_views(row: NodeRow) -> list[Node]:
+def node_views(row: NodeRow, now: float) -> list[Node]:
     """The nodes that a slice is to the Cloud TPU API: one, or one for each of several that were queued for."""
-    return [node_view(row, member) for member in members(row)]
+    return [node_view(row, now, member) for member in members(row)]
 
 
 def members(row: NodeRow) -> list[int] | list[None]:
@@ -39,15 +38,15 @@ def members(row: NodeRow) -> list[int] | list[None]:
     return [None] if row.node_prefix is None else list(range(row.num_slices))
 
 
-def node_view(row: NodeRow, member: int | None = None) -> Node:
+def node_view(row: NodeRow, now: float, member: int | None = None) -> Node:
     """The node with the fields of all versions. It has an endpoint a host once it has been READY.
 
     ``member`` is the number of the one to show of a multislice whose slices are nodes of their own.
     """
-    return Node.model_validate(node_json(row, member))
+    return Node.model_validate(node_json(row, now, member))
 
 
-def node_json(row: NodeRow, member: int | None = None) -> NodeJson:
+def node_json(row: NodeRow, now: float, member: int | None = None) -> NodeJson:
     """The same as JSON: what is stored is JSON already, so that long lists need no models.
 
     A row that has been shown and has not changed since looks the same, unless faults strike at their time.
@@ -56,7 +55,7 @@ def node_json(row: NodeRow, member: int | None = None) -> NodeJson:
     known = _seen.get(key)
     if known is not None and known[0] == row and not row.faults:
         return known[1]
-    made = NodeJson(_node_json(row, member))
+    made = NodeJson(_node_json(row, now, member))
     if len(_seen) >= MOST_SEEN:
         _seen.clear()
     _seen[key] = (row, made)
@@ -67,7 +66,7 @@ _seen: dict[tuple[str, int | None], tuple[NodeRow, NodeJson]] = {}
 MOST_SEEN = 20_000
 
 
-def _node_json(row: NodeRow, member: int | None) -> dict[str, Any]:
+def _node_json(row: NodeRow, now: float, member: int | None) -> dict[str, Any]:
     kind = kind_of(row)
     hosts = Block(Address(row.host, row.port), kind.num_hosts * row.num_slices).hosts()
     name, number = row.full_name, int(row.uid, 16)
@@ -76,7 +75,7 @@ def _node_json(row: NodeRow, member: int | None) -> dict[str, Any]:
         hosts = hosts[member * each : (member + 1) * each]
         name = node_name(row.project, row.zone, f"{row.node_prefix}-{member}")
         number = number * MAX_MEMBERS + member
-    health, description = node_health(row, time.time())
+    health, description = node_health(row, now)
     made = datetime.fromtimestamp(row.create_time, UTC)
     shown = row.spec | {
         "name": name,
@@ -103,9 +102,9 @@ def _config(kind: AcceleratorType) -> dict[str, Any] | None:
     return None if config is None else config.to_json()
 
 
-def node_response(row: NodeRow, member: int | None = None) -> dict[str, Any]:
+def node_response(row: NodeRow, now: float, member: int | None = None) -> dict[str, Any]:
     """The node as an operation's response carries it."""
-    return {"@type": NODE_TYPE, **node_json(row, member)}
+    return {"@type": NODE_TYPE, **node_json(row, now, member)}
 
 
 def operation_view(row: OperationRow) -> Operation:

@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -102,8 +103,10 @@ _nodes_with_faults = _every[tables.nodes].where(tables.HAS_FAULTS)
 class Reader:
     """Queries over one consistent view."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, now: float) -> None:
         self._connection = connection
+        self.now = now
+        """When the view was taken, in seconds since the epoch."""
 
     def nodes(self, **where: object) -> list[NodeRow]:
         """The nodes whose columns equal ``where`` (or are in it, for a frozenset), oldest first."""
@@ -195,8 +198,10 @@ class Reader:
 class Transaction(Reader):
     """Changes that are committed together, or not at all."""
 
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection)
+    def __init__(self, connection: Connection, now: float, new_uid: Callable[[], str]) -> None:
+        super().__init__(connection, now)
+        self.new_uid = new_uid
+        """Twelve hexadecimal digits that no resource has yet."""
         self.happened: list[Event] = []
         self.api_version = "V2"
         """In which the change is asked for."""
@@ -216,7 +221,7 @@ class Transaction(Reader):
         self._connection.execute(delete(table).where(table.c[key] == getattr(row, key)))
 
     def event(self, resource: str, change: str, message: str = "") -> None:
-        event = Event(time.time(), resource, change, message)
+        event = Event(self.now, resource, change, message)
         self.happened.append(event)
         values = {"time": event.time, "resource": resource, "change": change, "message": message}
         self._connection.execute(_insert_event, values)
@@ -230,10 +235,21 @@ class Transaction(Reader):
 
 
 class Store:
-    """The database of a control plane; safe for use from several threads. Raises ApiError for a full or bad disk."""
+    """The database of a control plane; safe for use from several threads. Raises ApiError for a full or bad disk.
 
-    def __init__(self, path: Path) -> None:
+    ``clock`` gives the time in seconds since the epoch, to all who decide by what is stored; ``new_uid`` what
+    resources are told apart by. With both given, the same requests make the same history.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        clock: Callable[[], float] = time.time,
+        new_uid: Callable[[], str] = lambda: uuid.uuid4().hex[:12],
+    ) -> None:
         self._path = path
+        self.clock = clock
+        self._new_uid = new_uid
         self._engine = open_engine(path)
         self._writing = threading.Lock()
         self.version = 0
@@ -243,7 +259,7 @@ class Store:
     def change(self) -> Iterator[Transaction]:
         """A transaction, committed at the block's end and undone if it raises."""
         with self._writing, translated(self._path), self._engine.begin() as connection:
-            transaction = Transaction(connection)
+            transaction = Transaction(connection, self.clock(), self._new_uid)
             yield transaction
         self.version += 1
         for event in transaction.happened:
@@ -252,7 +268,7 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Reader]:
         with translated(self._path), self._engine.connect() as connection:
-            yield Reader(connection.execution_options(read=True))
+            yield Reader(connection.execution_options(read=True), self.clock())
 
     def close(self) -> None:
         self._engine.dispose()
