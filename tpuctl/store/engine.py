@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -10,7 +11,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateColumn
@@ -50,8 +50,8 @@ def open_engine(path: Path) -> Engine:
 
 @lru_cache(maxsize=4096)
 def _loads(text: str) -> Any:
-    """A stored value; many rows have the same. Rows are not changed in place, and so it is not, either."""
-    return msgspec.json.decode(text)
+    """A stored value (a loss may be NaN); many rows have the same. Rows are not changed in place, nor is it."""
+    return json.loads(text)
 
 
 def _add_columns(connection: Connection, version: int) -> None:

@@ -258,8 +258,8 @@ def test_what_is_over_for_long_is_forgotten_once_a_day(
 ) -> None:
     done = plane.create_node(P, Z, "a", V3).name.rpartition("/")[2]
     wait_until(lambda: plane.get_operation(P, Z, done).done)
-    now, days = time.time, 0
-    monkeypatch.setattr("tpuctl.control.loop.time.time", lambda: now() + days * 24 * 3600)
+    days = 0
+    monkeypatch.setattr(plane.store, "clock", lambda: time.time() + days * 24 * 3600)
     days = 6
     time.sleep(0.6)
     assert plane.list_operations(P, Z) != []
