@@ -121,7 +121,7 @@ def test_attach_prints_exports_that_a_shell_can_read(tpuctl):
 
 def test_attach_speaks_fish(tpuctl, monkeypatch):
     monkeypatch.setenv("SHELL", "/usr/bin/fish")
-    assert tpuctl("attach", "demo", "--tcp").stdout.splitlines()[1] == "set -gx TPUCTL_SLICE_TOKEN secret;"
+    assert tpuctl("attach", "demo", "--tcp").stdout.splitlines()[1] == "set -gx TPUCTL_SLICE_TOKEN 'secret';"
 
 
 def test_without_slices_in_a_zone_the_hint_has_the_zone(tpuctl, plane):
