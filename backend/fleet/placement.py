@@ -115,7 +115,7 @@ def part_of_unit(layout: Layout, positions: Positions, unit: int, index: int) ->
 
 def _longer(used_until: Times, until: float) -> Times:
     """How much longer units would be in use, in seconds; where times are not known, whether they are free now."""
-    longer: Times = np.maximum(until, used_until) - used_until if np.isfinite(until) else 1.0 * (used_until == 0)
+    longer: Times = np.maximum(until - used_until, 0.0) if np.isfinite(until) else 1.0 * (used_until == 0)
     return longer
 
 
