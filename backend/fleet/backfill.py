@@ -119,7 +119,7 @@ def soonest(snapshot: Snapshot, waiting: Waiting) -> list[Hold]:
     if layout.is_small(request.shape):
         return []
     if layout.optical and not request.contiguous:
-        needed = request.num_chips // layout.chips_per_unit
+        needed = layout.units_of(request.shape)
         units = np.argsort(snapshot.used_until, kind="stable")[:needed]
         ready = float(snapshot.used_until[units].max())
         chips = np.zeros(layout.num_units, np.uint64)

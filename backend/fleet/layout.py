@@ -119,6 +119,10 @@ class Layout:
         """Whether a shape is part of one unit."""
         return max(shape) <= UNIT and math.prod(shape) < self.chips_per_unit
 
+    def units_of(self, shape: Coords) -> int:
+        """How many units a slice has that is not small."""
+        return math.prod(-(-chips // unit) for chips, unit in zip(shape, self.unit, strict=True))
+
     def positions(self, shape: Coords, rotates: bool = True) -> Positions:
         """Every position of a shape of chips."""
         return _positions(self, shape, rotates)

@@ -65,7 +65,7 @@ def _fewest(snapshot: Snapshot, request: Request) -> Masks | None:
         unit, index = np.unravel_index(counts.argmin(), counts.shape)
         return _only(layout, int(unit), int(taken[unit] & masks[index]))
     if layout.optical and not request.contiguous:
-        needed = request.num_chips // layout.chips_per_unit
+        needed = layout.units_of(request.shape)
         if needed > layout.num_units:
             return None
         chosen = np.zeros(layout.num_units, np.bool_)

@@ -8,6 +8,7 @@ longer. Where optical switches join the units, a slice of whole ones takes any t
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,19 @@ class Placement:
     def num_chips(self) -> int:
         return int(np.bitwise_count(self.chips).sum())
 
+    def chip(self, layout: Layout, shape: Coords, at: Coords) -> Coords:
+        """Where in the pod a chip of the slice lies: ``at`` are its coordinates in the slice, which has ``shape``."""
+        if self.origin is None:
+            units = np.flatnonzero(self.chips)
+            grid = [-(-side // unit) for side, unit in zip(shape, layout.unit, strict=True)]
+            (x, y, z), within = zip(*(divmod(a, unit) for a, unit in zip(at, layout.unit, strict=True)), strict=True)
+            base = layout.chip(int(units[x + grid[0] * (y + grid[1] * z)]), 0)
+            x, y, z = (start + step for start, step in zip(base, within, strict=True))
+            return x, y, z
+        order = next(one for one in itertools.permutations(range(3)) if self.size == tuple(shape[a] for a in one))
+        x, y, z = ((self.origin[axis] + at[order[axis]]) % layout.shape[axis] for axis in range(3))
+        return x, y, z
+
 
 def place(snapshot: Snapshot, request: Request, until: float = np.inf) -> Placement | None:
     """The best placement for a slice that lives ``until`` then, by the snapshot's clock; None if there is no room."""
@@ -46,7 +60,7 @@ def place(snapshot: Snapshot, request: Request, until: float = np.inf) -> Placem
     positions = layout.positions(request.shape, request.rotates)
     if layout.is_small(request.shape):
         return _place_small(snapshot, positions, until)
-    if request.num_chips > snapshot.num_free_units * layout.chips_per_unit:
+    if layout.units_of(request.shape) > snapshot.num_free_units:
         return None
     if layout.optical and not request.contiguous:
         return next(apart(layout, request, np.flatnonzero(~snapshot.used)), None)
@@ -127,7 +141,7 @@ def _larger_masks(layout: Layout) -> Masks:
 
 def apart(layout: Layout, request: Request, units: NDArray[np.intp]) -> Iterator[Placement]:
     """The first of ``units``, if they are enough: the switches make the torus."""
-    needed = request.num_chips // layout.chips_per_unit
+    needed = layout.units_of(request.shape)
     if len(units) >= needed:
         chips = np.zeros(layout.num_units, dtype=np.uint64)
         chips[units[:needed]] = layout.full_mask

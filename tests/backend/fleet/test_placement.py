@@ -102,7 +102,7 @@ def test_what_is_refused_has_no_free_position(layout: Layout) -> None:
     snapshot = Snapshot.empty(layout)
     while (found := place(snapshot, Request(shapes_of(layout)[rng.integers(2)]))) is not None:
         snapshot = snapshot.with_taken(found.chips)
-    free = {chip for chip in itertools.product(*map(range, layout.shape))} - set(coordinates(layout, snapshot.taken))
+    free = set(itertools.product(*map(range, layout.shape))) - set(coordinates(layout, snapshot.taken))
     for shape in shapes_of(layout):
         positions = layout.positions(shape)
         for size, origin in zip(positions.sizes, positions.origins, strict=True):
