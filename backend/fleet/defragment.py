@@ -40,7 +40,7 @@ def make_room(snapshot: Snapshot, request: Request, movable: Mapping[Name, tuple
     their places before the first arrives at its new one.
     """
     held = list(movable.items())
-    for target in _targets(snapshot, request, [chips for _, (_, chips) in held]):
+    for target in targets(snapshot, request, [chips for _, (_, chips) in held]):
         moving = [one for one in held if (one[1][1] & target.chips).any()]
         room = snapshot
         for _, (_, chips) in moving:
@@ -58,7 +58,7 @@ def make_room(snapshot: Snapshot, request: Request, movable: Mapping[Name, tuple
     return None
 
 
-def _targets(snapshot: Snapshot, request: Request, movable: list[Masks]) -> Iterator[Placement]:
+def targets(snapshot: Snapshot, request: Request, movable: list[Masks]) -> Iterator[Placement]:
     """Where the slice could go if others moved, the fewest chips in the way first."""
     layout = snapshot.layout
     can_leave = np.bitwise_or.reduce(movable, axis=0) if movable else np.zeros(layout.num_units, np.uint64)

@@ -18,31 +18,33 @@ class Obstacles:
     """What keeps a slice out of a pod.
 
     ``never`` says that it would not fit in the empty pod. ``largest`` is the largest box of a common shape that is
-    free. ``chips``, a mask a unit, are those in the way where the fewest are: it would fit without them.
+    free. ``position``, a mask a unit, is where the fewest chips are in the way, and ``chips`` are those.
     """
 
     needed: int
     free: int
     never: bool
     largest: Coords | None
+    position: Masks
     chips: Masks
 
 
 def obstacles(snapshot: Snapshot, request: Request) -> Obstacles:
     """What keeps a slice out that ``place`` finds no room for."""
     layout = snapshot.layout
-    in_the_way = _fewest(snapshot, request)
-    none = np.zeros(layout.num_units, np.uint64)
+    found = _emptiest(snapshot, request)
+    position = np.zeros(layout.num_units, np.uint64) if found is None else found
     return Obstacles(
         request.num_chips,
         snapshot.num_free_chips,
-        in_the_way is None,
-        _largest(snapshot),
-        none if in_the_way is None else in_the_way,
+        found is None,
+        largest_free(snapshot),
+        position,
+        snapshot.taken & position,
     )
 
 
-def _largest(snapshot: Snapshot) -> Coords | None:
+def largest_free(snapshot: Snapshot) -> Coords | None:
     """The largest of the shapes worth keeping, or of a unit's parts, that is free."""
     layout = snapshot.layout
     for shape in sorted(layout.kept, key=math.prod, reverse=True):
@@ -54,8 +56,8 @@ def _largest(snapshot: Snapshot) -> Coords | None:
     return None
 
 
-def _fewest(snapshot: Snapshot, request: Request) -> Masks | None:
-    """The chips in the way at the position where the fewest are; None if there is no position."""
+def _emptiest(snapshot: Snapshot, request: Request) -> Masks | None:
+    """The position with the fewest chips in the way; None if there is no position."""
     layout, taken = snapshot.layout, snapshot.taken
     if layout.is_small(request.shape):
         masks = layout.positions(request.shape, request.rotates).masks
@@ -63,7 +65,7 @@ def _fewest(snapshot: Snapshot, request: Request) -> Masks | None:
             return None
         counts = np.bitwise_count(taken[:, None] & masks)
         unit, index = np.unravel_index(counts.argmin(), counts.shape)
-        return _only(layout, int(unit), int(taken[unit] & masks[index]))
+        return _only(layout, int(unit), int(masks[index]))
     if layout.optical and not request.contiguous:
         needed = layout.units_of(request.shape)
         if needed > layout.num_units:
@@ -77,7 +79,7 @@ def _fewest(snapshot: Snapshot, request: Request) -> Masks | None:
             return None
         counts = np.where(allowed, positions.covers @ np.bitwise_count(taken).astype(np.int64), layout.num_chips)
         chosen = positions.covers[counts.argmin()]
-    return np.where(chosen, taken, np.uint64(0))
+    return np.where(chosen, layout.full_mask, np.uint64(0))
 
 
 def _only(layout: Layout, unit: int, mask: int) -> Masks:

@@ -25,7 +25,7 @@ from tpuctl.api.nodes import AcceleratorConfig, GenerationType, NodeSpec
 
 _DEVICES, _PODS = "single host", "pod slices"
 
-_OFFERS: tuple[tuple[str, str, str], ...] = (
+OFFERS: tuple[tuple[str, str, str], ...] = (
     ("v2", _DEVICES, "us-central1-b us-central1-c us-central1-f europe-west4-a asia-east1-c"),
     ("v2", _PODS, "us-central1-a europe-west4-a"),
     ("v3", _DEVICES, "us-central1-a us-central1-b us-central1-f europe-west4-a"),
@@ -43,7 +43,7 @@ _OFFERS: tuple[tuple[str, str, str], ...] = (
 )
 """Which generation is offered where, after Cloud TPU's regions and zones page; of v2 and v3 also in which sizes."""
 
-ZONES = tuple(sorted({zone for _, _, zones in _OFFERS for zone in zones.split()}))
+ZONES = tuple(sorted({zone for _, _, zones in OFFERS for zone in zones.split()}))
 
 WIRE_TYPES = {
     "v2": GenerationType.V2,
@@ -87,11 +87,16 @@ def zones_of(kind: AcceleratorType) -> list[str]:
     return sorted(
         {
             zone
-            for generation, sizes, zones in _OFFERS
+            for generation, sizes, zones in OFFERS
             if generation == kind.generation.name and sizes in ("", size)
             for zone in zones.split()
         }
     )
+
+
+def offers_pods(zone: str, generation: str) -> bool:
+    """Whether there are slices of a generation in a zone."""
+    return any(generation == offered and zone in zones.split() for offered, _, zones in OFFERS)
 
 
 def locations(project: str) -> list[api.Location]:

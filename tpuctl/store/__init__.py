@@ -1,6 +1,6 @@
 """What the control plane knows, kept in SQLite so that it survives its death."""
 
-from tpuctl.store.rows import ApiFaultRow, Event, JobRow, NodeRow, OperationRow, QueuedRow, RequestRow
+from tpuctl.store.rows import ApiFaultRow, Event, JobRow, NodeRow, OperationRow, PodRow, QueuedRow, RequestRow
 from tpuctl.store.store import Reader, Store, Transaction
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "JobRow",
     "NodeRow",
     "OperationRow",
+    "PodRow",
     "QueuedRow",
     "Reader",
     "RequestRow",

@@ -19,7 +19,8 @@ class NodeRow:
     ``queued_resource`` is the full name of the queued resource it was made for. With a ``node_prefix`` each of its
     slices is a node of its own to the Cloud TPU API, PREFIX-0 and on. ``api_version`` is the one that made it.
     ``first_host`` is the number of its first address, the first of ``num_hosts`` (host.address); None if not known.
-    ``faults`` are what befalls it by faults of the API (control/node_faults.py).
+    ``faults`` are what befalls it, by faults of the API and by preemption (control/node_faults.py).
+    ``placement`` is where in which pods its slices lie (control/pods.py); None while they are nowhere.
     ``failures`` counts the runtime's unexpected ends that came in quick succession, the last at ``failure_time``.
     """
 
@@ -46,6 +47,7 @@ class NodeRow:
     first_host: int | None = None
     num_hosts: int | None = None
     faults: list[dict[str, Any]] = field(default_factory=list)
+    placement: list[dict[str, Any]] | None = None
 
     @property
     def full_name(self) -> str:
@@ -198,6 +200,15 @@ class ProjectRow:
 
     project: str
     metadata: dict[str, str]
+    create_time: float
+
+
+@dataclass(frozen=True)
+class PodRow:
+    """What has happened to a pod: the coordinates of its chips that have broken."""
+
+    name: str
+    broken: list[list[int]]
     create_time: float
 
 

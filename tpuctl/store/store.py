@@ -39,6 +39,7 @@ from tpuctl.store.rows import (
     JobRow,
     NodeRow,
     OperationRow,
+    PodRow,
     ProjectRow,
     QueuedRow,
     RequestRow,
@@ -46,8 +47,10 @@ from tpuctl.store.rows import (
 )
 
 log = logging.getLogger("tpuctl.events")
-Resource = NodeRow | OperationRow | QueuedRow | RequestRow | ApiFaultRow | JobRow | TokenRow | ProjectRow
-AnyRow = TypeVar("AnyRow", NodeRow, OperationRow, QueuedRow, RequestRow, ApiFaultRow, JobRow, TokenRow, ProjectRow)
+Resource = NodeRow | OperationRow | QueuedRow | RequestRow | ApiFaultRow | JobRow | TokenRow | ProjectRow | PodRow
+AnyRow = TypeVar(
+    "AnyRow", NodeRow, OperationRow, QueuedRow, RequestRow, ApiFaultRow, JobRow, TokenRow, ProjectRow, PodRow
+)
 
 _TABLES: dict[type[Any], Table] = {
     NodeRow: tables.nodes,
@@ -58,6 +61,7 @@ _TABLES: dict[type[Any], Table] = {
     JobRow: tables.jobs,
     TokenRow: tables.tokens,
     ProjectRow: tables.projects,
+    PodRow: tables.pods,
 }
 _KEYS: dict[type[Any], str] = {
     NodeRow: "uid",
@@ -68,6 +72,7 @@ _KEYS: dict[type[Any], str] = {
     JobRow: "uid",
     TokenRow: "id",
     ProjectRow: "project",
+    PodRow: "name",
 }
 _taken = (
     select(literal(1))
@@ -97,6 +102,7 @@ _insert_event = insert(tables.events)
 _held_operations = _every[tables.operations].where(
     tables.operations.c.done.is_(False), tables.operations.c.hold.is_not(None)
 )
+_placed_nodes = _every[tables.nodes].where(tables.nodes.c.placement.is_not(None))
 _nodes_with_faults = _every[tables.nodes].where(tables.HAS_FAULTS)
 
 
@@ -162,6 +168,14 @@ class Reader:
 
     def project(self, project: str) -> ProjectRow | None:
         return next(iter(self._select(ProjectRow, {"project": project})), None)
+
+    def pods(self) -> list[PodRow]:
+        """Those that something has happened to."""
+        return self._select(PodRow, {})
+
+    def placed_nodes(self) -> list[NodeRow]:
+        """Those that lie somewhere in the fleet."""
+        return self._found(NodeRow, _placed_nodes)
 
     def held_operations(self) -> list[OperationRow]:
         """Those that a fault holds up."""

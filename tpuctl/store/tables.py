@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, String, Table, UniqueConstraint, text
 
-VERSION = 7
+VERSION = 8
 """Of the schema; kept in the file as SQLite's user_version."""
 
 metadata = MetaData()
@@ -36,6 +36,7 @@ nodes = Table(
     Column("first_host", Integer),
     Column("num_hosts", Integer),
     Column("faults", JSON, nullable=False, server_default="[]"),
+    Column("placement", JSON(none_as_null=True)),
     Column("create_time", Float, nullable=False),
     UniqueConstraint("project", "zone", "name"),
     UniqueConstraint("host", "port"),
@@ -159,6 +160,14 @@ projects = Table(
     Column("create_time", Float, nullable=False),
 )
 
+pods = Table(
+    "pods",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("broken", JSON, nullable=False),
+    Column("create_time", Float, nullable=False),
+)
+
 events = Table(
     "events",
     metadata,
@@ -207,5 +216,6 @@ ADDED: dict[int, tuple[Column[Any], ...]] = {
     4: (operations.c.api_version,),
     5: (nodes.c.faults, operations.c.hold, queued_resources.c.hold),
     6: (nodes.c.first_host, nodes.c.num_hosts),
+    8: (nodes.c.placement,),
 }
 """Which columns each version of the schema has added to those before it."""

@@ -1,0 +1,109 @@
+"""The pods that there are: what a fleet file says of them, and how they look with their slices."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import ConfigDict, Field
+
+from tpuctl.api.model import Model
+
+
+class MaintenanceWindow(Model):
+    """A pod takes no new slices from ``start`` until ``end``; slices that are there then are preempted or restarted."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    start: datetime
+    end: datetime
+
+
+class ReservedPart(Model):
+    """A box of a pod ("8x8x8@0,0,8": its size and its first chip) that only slices of a reservation get."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reservation: str = Field(min_length=1)
+    box: str
+
+
+class PodSpec(Model):
+    """A pod of a fleet file. ``shape`` is in chips, by default that of the generation's pods.
+
+    ``spare`` are boxes that are kept for repairs, ``broken`` single chips ("3,0,1").
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str | None = None
+    zone: str
+    generation: str
+    shape: str | None = None
+    spare: list[str] = Field(default_factory=list)
+    reserved: list[ReservedPart] = Field(default_factory=list)
+    broken: list[str] = Field(default_factory=list)
+    maintenance: list[MaintenanceWindow] = Field(default_factory=list)
+
+
+class FleetFile(Model):
+    """All pods. With ``elastic`` there is another pod wherever one is full: capacity never ends.
+
+    A slice that is preempted has ``grace_seconds`` from its notice to its end.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    elastic: bool = False
+    grace_seconds: float = Field(default=30.0, ge=0)
+    pods: list[PodSpec] = Field(default_factory=list)
+
+
+class PodSlice(Model):
+    """A slice in a pod, or the part of a multislice that is there. ``size`` and ``origin`` are in chips of the pod.
+
+    ``origin`` is None for cubes that only switches join.
+    """
+
+    letter: str
+    name: str
+    project: str
+    state: str
+    chips: int
+    size: str
+    origin: str | None = None
+    spot: bool = False
+
+
+class Pod(Model):
+    """A pod as it is now: numbers of chips, and what each chip is in ``planes``.
+
+    ``planes`` has a text a plane of the torus (z), of a line a row (y), of a mark a chip (x): a slice's letter or one
+    of MARKS. ``unit`` are the chips of a cube or a tile along each axis; slices are parts of one, or of whole ones.
+    """
+
+    name: str
+    zone: str
+    generation: str
+    shape: str
+    unit: str
+    chips: int
+    in_use: int = 0
+    free: int = 0
+    broken: int = 0
+    reserved: int = 0
+    spare: int = 0
+    draining: bool = False
+    largest_free: str | None = None
+    slices: list[PodSlice] = Field(default_factory=list)
+    planes: list[str] = Field(default_factory=list)
+
+
+class PodList(Model):
+    pods: list[Pod] = Field(default_factory=list)
+
+
+FREE, BROKEN, RESERVED, SPARE, DRAINING = "·", "#", "%", "+", "~"
+MARKS = {FREE: "free", BROKEN: "broken", RESERVED: "reserved", SPARE: "spare", DRAINING: "draining"}
+"""What a chip is that is in no slice."""
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+"""Of slices, in turn."""

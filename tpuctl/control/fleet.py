@@ -1,0 +1,243 @@
+"""Where do slices go? All pods with what is in them, in memory; made again from what is stored.
+
+One thread decides and changes; others may read.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from backend.fleet import Placement, Request, Snapshot, place
+from backend.fleet.backfill import Waiting, soonest
+from backend.fleet.defragment import Plan, make_room, targets
+from backend.fleet.layout import Masks
+from backend.fleet.obstacles import Obstacles, obstacles
+from backend.hardware import AcceleratorType
+from backend.hardware.torus import Coords
+from tpuctl.api.errors import InvalidArgument
+from tpuctl.api.fleet import FleetFile, PodSpec
+from tpuctl.control.pods import Pod, restored, stored
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Slices that are to be placed, all or none. ``reservation`` is the one that they are of, "" for any.
+
+    ``repair`` may use spare chips. ``until`` is when they end, in seconds since the epoch.
+    """
+
+    zone: str
+    kind: AcceleratorType
+    num_slices: int = 1
+    reservation: str | None = None
+    contiguous: bool = False
+    repair: bool = False
+    until: float = np.inf
+
+    @property
+    def request(self) -> Request:
+        return Request.of(self.kind, contiguous=self.contiguous)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Where one slice lies. ``until`` is when it ends, if that is known."""
+
+    pod: str
+    placement: Placement
+    until: float = np.inf
+
+    def to_json(self) -> dict[str, Any]:
+        return stored(self.pod, self.placement) | ({"until": self.until} if np.isfinite(self.until) else {})
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Chips of a pod that are kept for who waits; all of them are free at ``ready``, infinity where it is not known."""
+
+    pod: str
+    chips: Masks
+    ready: float
+
+
+class Fleet:
+    """Which pods there are, and where each slice lies, by its uid."""
+
+    def __init__(self, fleet: FleetFile) -> None:
+        self._elastic = fleet.elastic
+        self._specs: dict[tuple[str, str], list[PodSpec]] = {}
+        self._names: dict[tuple[str, str], list[str]] = {}
+        self._parts: dict[str, list[Part]] = {}
+        self._broken: dict[str, frozenset[Coords]] = {}
+        self._snapshots: dict[str, Snapshot] = {}
+        self.pods: dict[str, Pod] = {}
+        for spec in fleet.pods:
+            self._specs.setdefault((spec.zone, spec.generation), []).append(spec)
+        for key, specs in self._specs.items():
+            for spec in specs:
+                self._add(key, spec)
+
+    # What changes
+
+    def restore(self, placed: Mapping[str, list[dict[str, Any]]], broken: Mapping[str, Iterable[Coords]]) -> None:
+        """Put slices where they have been, and break chips that have; what is in no pod of today's is left out."""
+        for name, chips in broken.items():
+            if self._make(name):
+                self._broken[name] = frozenset(chips)
+        for uid, parts in placed.items():
+            known = [said for said in parts if self._make(said["pod"])]
+            self.take(uid, [_part(self.pods[said["pod"]], said) for said in known])
+
+    def take(self, uid: str, parts: list[Part]) -> None:
+        """A slice lies there from now on."""
+        self._parts[uid] = parts
+        self._forget(parts)
+
+    def release(self, uid: str) -> None:
+        """A slice has gone, if it was there."""
+        self._forget(self._parts.pop(uid, []))
+
+    def set_broken(self, pod: str, chips: Iterable[Coords]) -> None:
+        """Which chips of a pod have failed: no slice gets them any more."""
+        self._broken[pod] = frozenset(chips)
+        self._snapshots.pop(pod, None)
+
+    # What is asked
+
+    def parts_of(self, uid: str) -> list[Part]:
+        return self._parts.get(uid, [])
+
+    def placed(self) -> Collection[str]:
+        return self._parts.keys()
+
+    def broken(self, pod: str) -> frozenset[Coords]:
+        return self._broken.get(pod, frozenset())
+
+    def snapshot(self, name: str) -> Snapshot:
+        """A pod with all that is in it."""
+        found = self._snapshots.get(name)
+        if found is None:
+            found = self.pods[name].empty(self.broken(name))
+            for part in itertools.chain.from_iterable(list(self._parts.values())):
+                if part.pod == name:
+                    found = found.with_taken(part.placement.chips, part.until)
+            self._snapshots[name] = found
+        return found
+
+    def find(self, wanted: Wanted, now: float, kept: Iterable[Kept] = ()) -> list[Part] | None:
+        """Where the slices can lie now; None if there is no room for all.
+
+        What is ``kept`` for others is used only until they need it.
+        """
+        kept = [one for one in kept if not wanted.until <= one.ready or not np.isfinite(one.ready)]
+        found: list[Part] = []
+        for _ in range(wanted.num_slices):
+            for name, room in self._rooms(wanted, now):
+                others = [*(one.chips for one in kept if one.pod == name), *_chips(found, name)]
+                free = room.with_taken(np.bitwise_or.reduce(others) & ~room.taken) if others else room
+                placement = place(free, wanted.request, wanted.until)
+                if placement is not None:
+                    found.append(Part(name, placement, wanted.until))
+                    break
+            else:
+                return None
+        return found
+
+    def soonest(self, wanted: Wanted, now: float) -> Kept | None:
+        """The place that is free first; where that is not known, the one with the fewest chips in the way."""
+        found: list[tuple[float, int, Kept]] = []
+        for name, room in self._rooms(wanted, now):
+            for hold in soonest(room, Waiting(wanted.request)):
+                found.append((hold.ready, 0, Kept(name, hold.chips, hold.ready)))
+            blocked = obstacles(room, wanted.request)
+            if not blocked.never:
+                count = int(np.bitwise_count(blocked.chips).sum())
+                found.append((np.inf, count, Kept(name, blocked.position, np.inf)))
+        return min(found, key=lambda one: one[:2])[2] if found else None
+
+    def obstacles(self, wanted: Wanted, now: float) -> dict[str, Obstacles]:
+        """For each pod, what keeps one of the slices out."""
+        return {name: obstacles(room, wanted.request) for name, room in self._rooms(wanted, now)}
+
+    def room_by_moving(
+        self, wanted: Wanted, now: float, movable: Mapping[str, Request]
+    ) -> tuple[str, Plan[str]] | None:
+        """The pod, and the moves in it that make room for a slice, where ``movable`` (by uid) may move."""
+        for name, room in self._rooms(wanted, now):
+            there = {
+                uid: (request, part.placement.chips)
+                for uid, request in movable.items()
+                for part in self.parts_of(uid)
+                if part.pod == name and len(self.parts_of(uid)) == 1
+            }
+            plan = make_room(room, wanted.request, there)
+            if plan is not None:
+                return name, plan
+        return None
+
+    def in_the_way(self, wanted: Wanted, now: float, removable: Collection[str]) -> list[str] | None:
+        """The slices, of those that may go, that must for one slice to fit: as few chips as can be. None if none do."""
+        best: tuple[int, list[str]] | None = None
+        for name, room in self._rooms(wanted, now):
+            there = {uid: chips for uid in removable for chips in _chips(self.parts_of(uid), name)}
+            target = next(targets(room, wanted.request, list(there.values())), None)
+            if target is None:
+                continue
+            going = [uid for uid, chips in there.items() if (chips & target.chips).any()]
+            count = int(np.bitwise_count(room.taken & target.chips).sum())
+            best = min(best or (count, going), (count, going))
+        return None if best is None else best[1]
+
+    def _rooms(self, wanted: Wanted, now: float) -> Iterator[tuple[str, Snapshot]]:
+        """The pods where a slice may lie, with what it may not have taken; in the end a new one, if there can be."""
+        key = (wanted.zone, wanted.kind.generation.name)
+        for name in list(self._names.get(key, ())):
+            pod = self.pods[name]
+            room = self.snapshot(name)
+            yield name, room.with_taken(pod.withheld(wanted.reservation, wanted.repair, now) & ~room.taken)
+        names = self._names.get(key)
+        if self._elastic and names and self.snapshot(names[-1]).taken.any():
+            name = self._add(key, self._specs[key][0].model_copy(update={"name": None}))
+            yield name, self.snapshot(name)
+
+    # Pods
+
+    def _add(self, key: tuple[str, str], spec: PodSpec) -> str:
+        names = self._names.setdefault(key, [])
+        name = spec.name or _default_name(key, len(names))
+        if name in self.pods:
+            raise InvalidArgument(f"there are two pods {name}; give each a name of its own")
+        self.pods[name] = Pod.of(spec, name)
+        names.append(name)
+        return name
+
+    def _make(self, name: str) -> bool:
+        """Whether there is a pod of that name; an elastic fleet makes those up to it again."""
+        for key in self._specs if self._elastic and name not in self.pods else ():
+            stem = _default_name(key, 0)
+            number = name.removeprefix(f"{stem}-")
+            while name.startswith(stem) and number.isdigit() and len(self._names[key]) < int(number):
+                self._add(key, self._specs[key][0].model_copy(update={"name": None}))
+        return name in self.pods
+
+    def _forget(self, parts: list[Part]) -> None:
+        for part in parts:
+            self._snapshots.pop(part.pod, None)
+
+
+def _default_name(key: tuple[str, str], number: int) -> str:
+    zone, generation = key
+    return f"{generation}-{zone}" if number == 0 else f"{generation}-{zone}-{number + 1}"
+
+
+def _chips(parts: list[Part], pod: str) -> list[Masks]:
+    return [part.placement.chips for part in parts if part.pod == pod]
+
+
+def _part(pod: Pod, said: dict[str, Any]) -> Part:
+    return Part(pod.name, restored(pod.layout, said), said.get("until", np.inf))
