@@ -57,6 +57,10 @@ class Home:
     def database(self) -> Path:
         return self.path / "tpuctl.db"
 
+    @property
+    def fleet(self) -> Path:
+        return self.path / "fleet.toml"
+
     def slice(self, uid: str) -> Path:
         return self.path / "slices" / uid
 

@@ -33,6 +33,17 @@ Certificate = Annotated[
 Key = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="The certificate's key (PEM).")]
 Anonymous = Annotated[bool, typer.Option("--anonymous", help="Let anybody on this machine call without a token.")]
 
+Fleet = Annotated[
+    Path | None,
+    typer.Option(
+        "--fleet",
+        metavar="FILE",
+        envvar="TPUCTL_FLEET",
+        help="Which pods there are (TOML or YAML).",
+        show_default="fleet.toml of the home, or more than anyone needs",
+    ),
+]
+
 
 def serve(
     host: Host = DEFAULT_HOST,
@@ -42,9 +53,11 @@ def serve(
     tls_cert: Certificate = None,
     tls_key: Key = None,
     anonymous: Anonymous = False,
+    fleet: Fleet = None,
 ) -> None:
     """Run the control plane in the foreground, until Ctrl-C."""
     from tpuctl.server import serve
     from tpuctl.server.reach import tls_of
 
-    serve(host, port, grpc=grpc, grpc_port=grpc_port, tls=tls_of(tls_cert, tls_key), anonymous=anonymous)
+    tls = tls_of(tls_cert, tls_key)
+    serve(host, port, grpc=grpc, grpc_port=grpc_port, tls=tls, anonymous=anonymous, fleet=fleet)

@@ -16,11 +16,13 @@ from tpuctl.api.jobs import JobState
 from tpuctl.api.nodes import NodeState
 from tpuctl.api.queued import QueuedState
 from tpuctl.control import api_faults, operations
+from tpuctl.control.fleet import Part
 from tpuctl.control.job_reconciler import JobReconciler
 from tpuctl.control.node_states import is_settled
 from tpuctl.control.nodes import NodeReconciler, runs_on
-from tpuctl.control.queued import QueuedReconciler
-from tpuctl.control.queued_states import QUIET
+from tpuctl.control.placing import Placing
+from tpuctl.control.queued import QueuedReconciler, candidate
+from tpuctl.control.queued_states import QUIET, WAITING
 from tpuctl.store import JobRow, NodeRow, OperationRow, QueuedRow, Store
 
 BUSY_SECONDS = 0.01
@@ -54,11 +56,12 @@ def pause(nodes: list[NodeRow], jobs: list[JobRow], queue: list[QueuedRow], held
 class Loop:
     """Steps never wait for a process, so one slow slice does not hold up the others."""
 
-    def __init__(self, store: Store, executor: LocalExecutor, home: Home) -> None:
+    def __init__(self, store: Store, executor: LocalExecutor, home: Home, placing: Placing) -> None:
         self._store = store
-        self._nodes = NodeReconciler(store, executor, home)
+        self._placing = placing
+        self._nodes = NodeReconciler(store, executor, home, placing)
         self._jobs = JobReconciler(store, executor, home)
-        self._queue = QueuedReconciler(store)
+        self._queue = QueuedReconciler(store, placing)
         self.trouble: str | None = None
         """Why a step cannot be taken now; None if all goes well."""
         self._look_at = 0.0
@@ -109,7 +112,8 @@ class Loop:
         nodes = self._read_nodes(full)
         went_well += [self._try(partial(self._nodes.step, held=held), node, jobs) for node in nodes]
         queue, owned = self._read_queue(full)
-        went_well += [self._try(self._queue.step, row, owned.get(row.full_name, [])) for row in queue]
+        step = partial(self._queue.step, places=self._places())
+        went_well += [self._try(step, row, owned.get(row.full_name, [])) for row in queue]
         if not all(went_well):
             return TROUBLE_SECONDS
         if full:
@@ -160,9 +164,17 @@ class Loop:
         """All nodes, or those that something is about to happen to."""
         with self._store.read() as reader:
             if full:
-                return reader.nodes()
+                every = reader.nodes()
+                self._placing.sync(every)
+                return every
             moving = reader.nodes(state=MOVING)
             return moving + [node for node in reader.nodes_with_faults() if node.state not in MOVING]
+
+    def _places(self) -> dict[str, list[Part]]:
+        """Where those who wait can have their nodes now, by uid."""
+        with self._store.read() as reader:
+            found = [candidate(row, reader.now) for row in reader.queued_resources(state=WAITING)]
+        return self._placing.admit([one for one in found if one is not None])
 
     def _read_queue(self, full: bool) -> tuple[list[QueuedRow], dict[str, list[NodeRow]]]:
         """The queued resources, or those that are on their way, and the nodes of each by its full name."""

@@ -32,6 +32,8 @@ from tpuctl.control.hosted import hosted_slice, num_hosts
 from tpuctl.control.node_faults import next_fates, strikes_now
 from tpuctl.control.node_states import SETTLED_STATE, UPDATABLE, VERBS, NodeAction, is_settled, next_action
 from tpuctl.control.patience import Patience
+from tpuctl.control.placing import Placing
+from tpuctl.control.preemption import preempted_why
 from tpuctl.control.queued_moves import node_failed
 from tpuctl.control.views import node_response
 from tpuctl.store import JobRow, NodeRow, OperationRow, Reader, Store, Transaction
@@ -86,10 +88,12 @@ def create(
     queued_resource: str | None = None,
     node_prefix: str | None = None,
     api_version: str = "V2",
+    placement: list[dict[str, Any]] | None = None,
 ) -> NodeRow:
     """A new node in state CREATING, with its operation: so many slices of what ``spec`` asks for. Raises ApiError.
 
-    With a ``node_prefix`` each slice is a node PREFIX-0 and on to the Cloud TPU API.
+    With a ``node_prefix`` each slice is a node PREFIX-0 and on to the Cloud TPU API. ``placement`` is where the slices
+    are to lie, if that has been decided.
     """
     check_project(project)
     catalogue.check_zone(zone)
@@ -122,6 +126,7 @@ def create(
         queued_resource=queued_resource,
         node_prefix=node_prefix,
         api_version=api_version,
+        placement=placement,
     )
     for member in range(num_slices if node_prefix is not None else 0):
         check_free(change, project, zone, f"{node_prefix}-{member}")
@@ -183,10 +188,11 @@ def update(
 class NodeReconciler:
     """Brings slices to the state they should be in, one short step at a time."""
 
-    def __init__(self, store: Store, executor: LocalExecutor, home: Home) -> None:
+    def __init__(self, store: Store, executor: LocalExecutor, home: Home, placing: Placing) -> None:
         self._store = store
         self._executor = executor
         self._home = home
+        self._placing = placing
         self._starting = Patience(START_SECONDS)
         self._stopping = Patience(STOP_SECONDS)
 
@@ -205,6 +211,8 @@ class NodeReconciler:
         if holding is not None and self._is_held_up(node, directory, action, holding):
             return
         match action:
+            case NodeAction.START if node.placement is None:
+                self._place(node)
             case NodeAction.START:
                 self._start(node)
             case NodeAction.AWAIT:
@@ -246,10 +254,13 @@ class NodeReconciler:
                 change.delete(current)
                 change.event(node.full_name, f"{node.state} -> gone", "vanished by a fault")
             elif preempted:
-                change.replace(current, state=NodeState.PREEMPTED, faults=[], operation=None)
-                change.event(node.full_name, f"{node.state} -> {NodeState.PREEMPTED}", "preempted by a fault")
+                why = preempted_why(node) or "preempted by a fault"
+                change.replace(current, state=NodeState.PREEMPTED, faults=[], operation=None, placement=None)
+                change.event(node.full_name, f"{node.state} -> {NodeState.PREEMPTED}", why)
             else:
                 change.replace(current, faults=fates)
+        if vanishes or preempted:
+            self._placing.fleet.release(node.uid)
         return True
 
     def _is_held_up(self, node: NodeRow, directory: Path, action: NodeAction, operation: OperationRow) -> bool:
@@ -266,6 +277,17 @@ class NodeReconciler:
             self._executor.end(directory, kill=True)
             return True
         return held
+
+    def _place(self, node: NodeRow) -> None:
+        """Find chips for it, unless others have to go first."""
+        if self._cancel_requested(node):
+            self._fail(node, self._failure(node))
+            return
+        found = self._placing.place(node)
+        if isinstance(found, ApiError):
+            self._fail(node, found)
+        elif found is not None:
+            self._start(found)
 
     def _start(self, node: NodeRow) -> None:
         try:
@@ -304,9 +326,14 @@ class NodeReconciler:
             elif not is_settled(target):
                 change.replace(current, state=target)
             else:
-                settled = change.replace(current, state=target, operation=None, health_description=None)
+                place = None if target is NodeState.STOPPED else current.placement
+                settled = change.replace(
+                    current, state=target, operation=None, health_description=None, placement=place
+                )
                 operations.succeed(change, node.operation, node_response(settled, change.now))
             change.event(node.full_name, f"{node.state} -> {target or 'gone'}")
+        if target in (None, NodeState.STOPPED):
+            self._placing.fleet.release(node.uid)
 
     def _fail(self, node: NodeRow, error: ApiError) -> None:
         """End the operation under way in failure: a new slice disappears, an older one is TERMINATED."""
@@ -324,8 +351,12 @@ class NodeReconciler:
                     change.replace(owner, state=state, error=error.to_status(), end_time=change.now)
                     change.event(owner.full_name, f"{owner.state} -> {state}", error.message)
             else:
-                change.replace(current, state=NodeState.TERMINATED, operation=None, health_description=error.message)
+                text = error.message
+                change.replace(
+                    current, state=NodeState.TERMINATED, operation=None, health_description=text, placement=None
+                )
             change.event(node.full_name, f"{node.state} failed", error.message)
+        self._placing.fleet.release(node.uid)
         directory = self._home.slice(node.uid)
         if node.state is NodeState.CREATING:
             self._executor.remove(directory)

@@ -12,6 +12,7 @@ import tpuctl
 from backend.host.executor import LocalExecutor
 from backend.host.workers import HostedSlice
 from tpuctl.api.errors import FailedPrecondition, NotFound
+from tpuctl.api.fleet import FleetFile
 from tpuctl.api.home import Home
 from tpuctl.api.jobs import Job, JobRequest, JobState, JobWorker
 from tpuctl.api.names import operation_name
@@ -22,11 +23,13 @@ from tpuctl.api.status import ControlPlaneStatus, FaultRequest, Slice, SliceDeta
 from tpuctl.control import catalogue, faults, jobs, nodes, operations, orphans, queued, telemetry
 from tpuctl.control.access import Access
 from tpuctl.control.api_faults import ApiFaults
+from tpuctl.control.fleet_file import default_fleet
 from tpuctl.control.hosted import hosted_slice, shares, some_of
 from tpuctl.control.job_files import artifacts, metrics_file, worker_now, worker_places
 from tpuctl.control.loop import Loop
 from tpuctl.control.metrics_file import MetricsFile
 from tpuctl.control.operations import request_key
+from tpuctl.control.placing import Placing
 from tpuctl.control.queued_views import queued_view
 from tpuctl.control.views import MAX_MEMBERS, job_view, members, node_json, node_view, node_views, operation_view
 from tpuctl.store import JobRow, NodeRow, OperationRow, Reader, Store, Transaction
@@ -37,14 +40,21 @@ Result = TypeVar("Result")
 class ControlPlane:
     """Every method raises ApiError. Safe for use from several threads. ``store`` brings a clock of its own."""
 
-    def __init__(self, home: Home, executor: LocalExecutor | None = None, store: Store | None = None) -> None:
+    def __init__(
+        self,
+        home: Home,
+        executor: LocalExecutor | None = None,
+        store: Store | None = None,
+        fleet: FleetFile | None = None,
+    ) -> None:
         self.home = home
         self.url = ""
         self.grpc_url: str | None = None
         self.ending = False
         self.executor = executor or LocalExecutor()
         self.store = store or Store(home.database)
-        self._loop = Loop(self.store, self.executor, home)
+        self.placing = Placing(self.store, fleet or default_fleet())
+        self._loop = Loop(self.store, self.executor, home, self.placing)
         self.api_faults = ApiFaults(self.store, self._loop.wake)
         self.access = Access(self.store, str(home.token))
         self._started = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from tpuctl.api.errors import (
@@ -19,8 +20,11 @@ from tpuctl.api.names import check_id, check_project, check_queued_id, location_
 from tpuctl.api.nodes import NodeSpec, NodeState, SchedulingConfig
 from tpuctl.api.queued import MultisliceParams, QueuedNodeSpec, QueuedResource, QueuedState, StateInitiator, Tpu
 from tpuctl.control import api_faults, catalogue, nodes, operations
+from tpuctl.control.fleet import Part
+from tpuctl.control.placing import Placing, is_spot, wanted_by
+from tpuctl.control.queue_order import Candidate
 from tpuctl.control.queued_moves import fail, move
-from tpuctl.control.queued_states import REMOVABLE, RESETTABLE, initiator, next_state, window
+from tpuctl.control.queued_states import REMOVABLE, RESETTABLE, WAITING, Window, initiator, next_state, window
 from tpuctl.control.queued_views import node_ids, prefix, queued_node, queued_response
 from tpuctl.store import NodeRow, OperationRow, QueuedRow, Reader, Store, Transaction
 
@@ -125,23 +129,24 @@ def perform_maintenance(change: Transaction, row: QueuedRow, names: list[str]) -
 class QueuedReconciler:
     """Brings queued resources to the state they should be in, one transaction a step."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, placing: Placing) -> None:
         self._store = store
+        self._placing = placing
 
-    def step(self, row: QueuedRow, made: list[NodeRow]) -> None:
-        """``made`` are its nodes. Raises ApiError."""
+    def step(self, row: QueuedRow, made: list[NodeRow], places: Mapping[str, list[Part]]) -> None:
+        """``made`` are its nodes, ``places`` where those that wait can have theirs now, by uid. Raises ApiError."""
         if row.state is QueuedState.DELETING:
             self._delete(row, made)
             return
         asked = QueuedResource.model_validate(row.spec)
         states = [node.state for node in made]
-        now = self._store.clock()
-        when = window(asked.queueing_policy, row.queue_time)
-        if api_faults.is_held(row.hold, now):
-            when = dataclasses.replace(when, start=float("inf"))
-        target = next_state(row.state, states, when, now)
+        parts = places.get(row.uid)
+        target = next_state(row.state, states, opens(row, asked, self._store.clock()), self._store.clock())
+        if target is QueuedState.PROVISIONING and parts is None:
+            target = QueuedState.WAITING_FOR_RESOURCES if row.state is QueuedState.ACCEPTED else None
         if target is None:
             return
+        placed: str | None = None
         with self._store.change() as change:
             current = change.queued_resource(uid=row.uid)
             if current is None or current.state is not row.state:
@@ -149,10 +154,12 @@ class QueuedReconciler:
             if target is QueuedState.FAILED:
                 fail(change, current, DeadlineExceeded(f"{row.full_name} got no resources while its request was valid"))
             elif target is QueuedState.PROVISIONING:
-                _provision(change, current, asked)
+                placed = _provision(change, current, asked, parts or [])
             else:
                 move(change, current, target, initiator(target, row.initiator, states))
             operations.succeed(change, row.operation, queued_response(change.queued_resource(uid=row.uid) or current))
+        if placed is not None:
+            self._placing.fleet.take(placed, parts or [])
 
     def _delete(self, row: QueuedRow, made: list[NodeRow]) -> None:
         waiting = [node for node in made if node.state is not NodeState.DELETING]
@@ -170,13 +177,39 @@ class QueuedReconciler:
                 change.event(row.full_name, f"{row.state} -> gone")
 
 
-def _provision(change: Transaction, row: QueuedRow, asked: QueuedResource) -> None:
-    """Make the nodes, all in this transaction or, where they cannot be, none."""
+def opens(row: QueuedRow, asked: QueuedResource, now: float) -> Window:
+    """When its nodes may be made; never while a fault holds it up."""
+    when = window(asked.queueing_policy, row.queue_time)
+    return dataclasses.replace(when, start=float("inf")) if api_faults.is_held(row.hold, now) else when
+
+
+def candidate(row: QueuedRow, now: float) -> Candidate | None:
+    """A queued resource as one who waits; None if its nodes may not be made now."""
+    asked = QueuedResource.model_validate(row.spec)
+    when = opens(row, asked, now)
+    if row.state not in WAITING or not when.start <= now < when.end:
+        return None
+    spec = _spec(asked)
+    node = _node_of(asked, spec)
+    count = 1 if spec.several is None else spec.several.node_count
+    kind = catalogue.check_type(row.zone, node)
+    given = node.to_json()
+    wanted = wanted_by(row.zone, kind, count, given)
+    return Candidate(row.uid, row.full_name, row.project, row.queue_time, wanted, is_spot(given))
+
+
+def _spec(asked: QueuedResource) -> QueuedNodeSpec:
     (spec,) = asked.tpu.node_spec if asked.tpu else [QueuedNodeSpec()]
+    return spec
+
+
+def _provision(change: Transaction, row: QueuedRow, asked: QueuedResource, parts: list[Part]) -> str | None:
+    """Make the nodes, all in this transaction or, where they cannot be, none; the uid of what was made."""
+    spec = _spec(asked)
     several = spec.several
     name = spec.node_id or "" if several is None else prefix(row.name, several)
     try:
-        nodes.create(
+        made = nodes.create(
             change,
             row.project,
             row.zone,
@@ -186,11 +219,13 @@ def _provision(change: Transaction, row: QueuedRow, asked: QueuedResource) -> No
             queued_resource=row.full_name,
             node_prefix=None if several is None else name,
             api_version=row.api_version,
+            placement=[part.to_json() for part in parts],
         )
     except ApiError as error:
         fail(change, row, error)
-    else:
-        move(change, row, QueuedState.PROVISIONING, StateInitiator.SERVICE)
+        return None
+    move(change, row, QueuedState.PROVISIONING, StateInitiator.SERVICE)
+    return made.uid
 
 
 def _delete_nodes(change: Transaction, left: list[NodeRow]) -> None:

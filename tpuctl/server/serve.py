@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
@@ -22,7 +23,9 @@ from backend.files import read_json, try_lock, write_json
 from backend.host.executor import LocalExecutor
 from backend.log import log_to
 from tpuctl.api.errors import Aborted, ApiError, FailedPrecondition, InvalidArgument, ResourceExhausted
+from tpuctl.api.fleet import FleetFile
 from tpuctl.api.home import DEFAULT_HOST, Home, default_port
+from tpuctl.control.fleet_file import default_fleet, read_fleet
 from tpuctl.control.plane import ControlPlane
 from tpuctl.server.app import application
 from tpuctl.server.auth import load_token
@@ -47,12 +50,14 @@ def serve(
     anonymous: bool = False,
     grpc: bool | None = None,
     grpc_port: int | None = None,
+    fleet: Path | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; ``on_ready`` is called with the URL once requests are answered.
 
     Over TLS with ``tls``, without a token if ``anonymous``; InvalidArgument if ``host`` does not allow for that.
     ``port`` 0 takes any free one; None means TPUCTL_PORT or 8476. ``grpc`` is whether gRPC is served, too, on
-    ``grpc_port`` (grpc_port.py); None: if it is installed. Raises Aborted if another control plane has this home,
+    ``grpc_port`` (grpc_port.py); None: if it is installed. ``fleet`` says which pods there are, by default the home's
+    file of that name, if there is one. Raises Aborted if another control plane has this home,
     FailedPrecondition if a port is taken, the home cannot be used, or gRPC is wanted and not installed.
     """
     home = home or Home.find()
@@ -69,7 +74,7 @@ def serve(
             token = load_token(home)
         except OSError as error:
             raise _disk_error(home, error) from error
-        plane = ControlPlane(home, executor)
+        plane = ControlPlane(home, executor, fleet=_fleet(home, fleet))
         plane.access.anonymous = anonymous
         plane.url = url_of(host, listener, tls)
         plane.grpc_url = url_of(host, grpc_socket, tls) if grpc_socket else None
@@ -103,6 +108,12 @@ def serve(
             server.run(sockets=[listener])
         home.server.unlink(missing_ok=True)
         log.info("ended")
+
+
+def _fleet(home: Home, chosen: Path | None) -> FleetFile:
+    if chosen is None and not home.fleet.exists():
+        return default_fleet()
+    return read_fleet(chosen or home.fleet)
 
 
 class Server(uvicorn.Server):

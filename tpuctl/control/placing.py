@@ -1,0 +1,185 @@
+"""Who gets which chips, and who must wait or go? Slices are placed as they are made; what is queued for, in order.
+
+Capacity is given to nodes that are being made, then to queued resources in the order of queue_order.py. One that finds
+no room holds the place where there will be some first, and others go ahead of it only elsewhere, or if they end before.
+On-demand and reserved slices take the place of spot ones, which are given notice first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from backend.hardware import AcceleratorType
+from tpuctl.api.errors import ApiError
+from tpuctl.api.fleet import FleetFile
+from tpuctl.api.names import shape_text
+from tpuctl.api.nodes import NodeState, SchedulingConfig
+from tpuctl.control.fault_errors import Asked, reservation, stockout
+from tpuctl.control.fleet import Fleet, Kept, Part, Wanted
+from tpuctl.control.hosted import kind_of
+from tpuctl.control.preemption import notice, notified
+from tpuctl.control.queue_order import Candidate, in_order
+from tpuctl.store import NodeRow, Store
+
+LOOK_AHEAD = 16
+"""So many of those who wait are looked at; one that waits for a window that is not open does not count."""
+
+
+CONTIGUOUS = "tpuctl-contiguous"
+"""The label of a node that asks for one box of chips also where switches could join any cubes."""
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Why a queued resource waits: its place among those who do, and when it may start, if that is known."""
+
+    position: int
+    reason: str
+    start: float | None
+
+
+class Placing:
+    """Decides for the loop's thread; ``waits`` may be asked from others."""
+
+    def __init__(self, store: Store, fleet: FleetFile) -> None:
+        self._store = store
+        self.fleet = Fleet(fleet)
+        self._grace = fleet.grace_seconds
+        self._waits: dict[str, Waits] = {}
+        with store.read() as reader:
+            placed = {node.uid: node.placement or [] for node in reader.placed_nodes()}
+            broken = {pod.name: [(x, y, z) for x, y, z in pod.broken] for pod in reader.pods()}
+        self.fleet.restore(placed, broken)
+
+    def waits(self, full_name: str) -> Waits | None:
+        """What a queued resource waits for, when there is no room for it."""
+        return self._waits.get(full_name)
+
+    def sync(self, nodes: Collection[NodeRow]) -> None:
+        """Give back what slices had that are there no more. ``nodes`` are all there are."""
+        there = {node.uid for node in nodes if node.placement is not None}
+        for uid in [uid for uid in self.fleet.placed() if uid not in there]:
+            self.fleet.release(uid)
+
+    def place(self, node: NodeRow) -> NodeRow | ApiError | None:
+        """The node with its place; the error that it fails with; or None while it waits for others to go."""
+        wanted = wanted_of(node)
+        parts = self.fleet.find(wanted, self._store.clock())
+        if parts is not None:
+            with self._store.change() as change:
+                current = change.node(uid=node.uid)
+                if current is None or current.state is not node.state:
+                    return None
+                placed = change.replace(current, placement=[part.to_json() for part in parts])
+                change.event(node.full_name, "placed", ", ".join(sorted({part.pod for part in parts})))
+            self.fleet.take(node.uid, parts)
+            return placed
+        if not is_spot(node.spec) and self._make_way(wanted, node.full_name):
+            return None
+        asked = Asked("nodes.create", node.project, node.zone, node.name)
+        return stockout(asked) if wanted.reservation is None else reservation(asked)
+
+    def admit(self, queue: Sequence[Candidate]) -> dict[str, list[Part]]:
+        """Who of those who wait starts now, by uid, and where. Nothing is taken yet."""
+        now = self._store.clock()
+        starts: dict[str, list[Part]] = {}
+        waits: dict[str, Waits] = {}
+        kept: dict[str, Kept] = {}
+        for one in in_order(queue, self._chips_in_use() if queue else {}, LOOK_AHEAD):
+            taken = [Kept(part.pod, part.placement.chips, np.inf) for parts in starts.values() for part in parts]
+            parts = self.fleet.find(one.wanted, now, [*kept.values(), *taken])
+            if parts is not None:
+                starts[one.uid] = parts
+                continue
+            makes_way = not one.spot and self._make_way(one.wanted, one.full_name)
+            pool = f"{one.wanted.zone}/{one.wanted.kind.generation.name}"
+            hold = self.fleet.soonest(one.wanted, now) if pool not in kept else None
+            if hold is not None:
+                kept[pool] = hold
+            waits[one.full_name] = Waits(
+                len(waits) + 1,
+                self._reason(one, now, makes_way),
+                hold.ready if hold is not None and np.isfinite(hold.ready) else None,
+            )
+        self._waits = waits
+        return starts
+
+    def _reason(self, one: Candidate, now: float, makes_way: bool) -> str:
+        wanted = one.wanted
+        text = shape_text(wanted.kind.name, wanted.num_slices)
+        if makes_way:
+            return f"spot slices make way for {text}"
+        found = self.fleet.obstacles(wanted, now)
+        if not found:
+            return f"no pod in {wanted.zone} has {wanted.kind.generation.name}"
+        if all(one.never for one in found.values()):
+            return f"{text} does not fit in any pod of {wanted.zone}, even an empty one"
+        best = max(found.values(), key=lambda one: one.free)
+        largest = "nothing" if best.largest is None else "x".join(map(str, best.largest))
+        return f"{text} needs {wanted.kind.num_chips} chips; {best.free} are free, the largest box is {largest}"
+
+    def _chips_in_use(self) -> Mapping[str, int]:
+        """Of each project."""
+        chips: dict[str, int] = {}
+        with self._store.read() as reader:
+            for node in reader.placed_nodes():
+                chips[node.project] = chips.get(node.project, 0) + kind_of(node).num_chips * node.num_slices
+        return chips
+
+    def _make_way(self, wanted: Wanted, for_whom: str) -> bool:
+        """Give notice to spot slices that are in the way; whether there is room once they are gone."""
+        with self._store.read() as reader:
+            spot = [node for node in reader.placed_nodes() if node.zone == wanted.zone and is_spot(node.spec)]
+        spot = [node for node in spot if node.state in (NodeState.READY, NodeState.CREATING)]
+        leaving = [node.uid for node in spot if notified(node)]
+        now = self._store.clock()
+        going = self.fleet.in_the_way(wanted, now, leaving) if leaving else None
+        if going is None:
+            going = self.fleet.in_the_way(wanted, now, [node.uid for node in spot]) if spot else None
+        if going is None:
+            return False
+        for uid in set(going) - set(leaving):
+            with self._store.change() as change:
+                current = change.node(uid=uid)
+                if current is not None and not notified(current):
+                    notice(change, current, f"to make way for {for_whom}", self._grace)
+        return True
+
+
+def wanted_of(node: NodeRow) -> Wanted:
+    return wanted_by(node.zone, kind_of(node), node.num_slices, node.spec)
+
+
+def wanted_by(zone: str, kind: AcceleratorType, num_slices: int, spec: Mapping[str, Any]) -> Wanted:
+    """What slices need whose node has that ``spec``."""
+    scheduling = _scheduling(spec)
+    end = scheduling.termination_timestamp
+    return Wanted(
+        zone,
+        kind,
+        num_slices,
+        _reservation(scheduling),
+        contiguous=(spec.get("labels") or {}).get(CONTIGUOUS) == "true",
+        until=np.inf if end is None else end.timestamp(),
+    )
+
+
+def is_spot(spec: Mapping[str, Any]) -> bool:
+    """Whether a node with that spec may be preempted."""
+    scheduling = _scheduling(spec)
+    return bool(scheduling.spot or scheduling.preemptible)
+
+
+def _scheduling(spec: Mapping[str, Any]) -> SchedulingConfig:
+    return SchedulingConfig.model_validate(spec.get("schedulingConfig") or {})
+
+
+def _reservation(scheduling: SchedulingConfig) -> str | None:
+    """The name of the reservation, "" for any, None for none."""
+    if scheduling.reservation_name:
+        return scheduling.reservation_name.rpartition("/")[2]
+    return "" if scheduling.reserved else None
