@@ -67,6 +67,7 @@ class PodSlice(Model):
     letter: str
     name: str
     project: str
+    type: str
     state: str
     chips: int
     size: str
@@ -107,3 +108,53 @@ MARKS = {FREE: "free", BROKEN: "broken", RESERVED: "reserved", SPARE: "spare", D
 """What a chip is that is in no slice."""
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 """Of slices, in turn."""
+
+
+class Move(Model):
+    """A slice that would have to move, and where to: ``size`` and ``origin`` in chips of the pod."""
+
+    name: str
+    project: str
+    size: str
+    origin: str | None = None
+
+
+class PodObstacles(Model):
+    """Why a pod has no room for one slice. ``in_the_way`` are the slices of the place where the fewest chips are."""
+
+    pod: str
+    free: int
+    largest_free: str | None = None
+    never: bool = False
+    in_the_way: list[str] = Field(default_factory=list)
+    moves: list[Move] = Field(default_factory=list)
+
+
+class PlacedPart(Model):
+    pod: str
+    size: str
+    origin: str | None = None
+
+
+class SimulatedPlacement(Model):
+    """Where slices would go now, or, for each pod, why they would not: ``needed`` are the chips of one."""
+
+    type: str
+    zone: str
+    num_slices: int = 1
+    needed: int
+    parts: list[PlacedPart] = Field(default_factory=list)
+    obstacles: list[PodObstacles] = Field(default_factory=list)
+
+
+class QueuePlace(Model):
+    """A queued resource that waits for room: its place among those who do, why, and when it may start, if known."""
+
+    name: str
+    position: int
+    reason: str
+    expected_start: datetime | None = None
+
+
+class Queue(Model):
+    waiting: list[QueuePlace] = Field(default_factory=list)

@@ -19,6 +19,7 @@ from tpuctl.cli import (
     logs,
     run,
     serve,
+    simulate,
     status,
     up,
     version,
@@ -49,7 +50,7 @@ def root(context: typer.Context, show_version: Version = False) -> None:
         raise typer.Exit
 
 
-for verb in (run, create, delete, list_verb, describe, cancel, fault, auth):
+for verb in (run, create, delete, list_verb, describe, simulate, cancel, fault, auth):
     app.add_typer(verb.app, name=verb.__name__.rpartition(".")[2])
 for command in (status.status, logs.logs, attach.attach, up.up, down.down, serve.serve, env.env, version.version):
     app.command()(command)

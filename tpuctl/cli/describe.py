@@ -1,4 +1,4 @@
-"""tpuctl describe: one slice, job or accelerator type in full."""
+"""tpuctl describe: one slice, job, pod or accelerator type in full."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuctl.cli.problems import Problem
 
 SECRETS = frozenset({"environment", "environmentTcp"})
 
-app = typer.Typer(help="Describe a slice, a job or an accelerator type.", no_args_is_help=True)
+app = typer.Typer(help="Describe a slice, a job, a pod or an accelerator type.", no_args_is_help=True)
 
 
 @app.command("slice")
@@ -45,6 +45,25 @@ def describe_job(name: JobName, output: Output = Format.TABLE) -> None:
     from tpuctl.cli.describe_view import job_view
 
     terminal.stdout().print(job_view(found, wide=output is Format.WIDE))
+
+
+@app.command("pod")
+def describe_pod(
+    name: Annotated[str, typer.Argument(metavar="POD", help="As `tpuctl status pods` shows it.")],
+    output: Output = Format.TABLE,
+) -> None:
+    """Draw a pod with its slices: who has which chips, what is free, reserved or broken."""
+    from tpuctl.cli.reader import read
+
+    found = read(f"/tpuctl/v1/pods/{quote(name, safe='')}")
+    if output.is_data:
+        show_data(found, output)
+        return
+    from tpuctl.cli import terminal
+    from tpuctl.cli.pods_view import pod_view
+
+    console = terminal.stdout()
+    console.print(pod_view(found, terminal.columns(console, console.width)))
 
 
 @app.command("type")

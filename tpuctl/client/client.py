@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tpuctl.api.access import Token
     from tpuctl.api.api_faults import ApiFault
     from tpuctl.api.catalogue import AcceleratorType, Location
+    from tpuctl.api.fleet import Pod, SimulatedPlacement
     from tpuctl.api.jobs import Job, JobEvent, JobRequest, LogRecord
     from tpuctl.api.nodes import Node
     from tpuctl.api.operations import Operation
@@ -178,6 +179,21 @@ class Client:
 
         path = f"/tpuctl/v1/{location_name(self.project, zone or self.zone)}/slices/{quote(node)}:fault"
         return Slice.model_validate(self._transport.call("POST", path, body=request.to_json()))
+
+    # The fleet
+
+    def list_pods(self) -> list[Pod]:
+        """All pods with what is in them."""
+        from tpuctl.api.fleet import PodList
+
+        return PodList.model_validate(self._get("/tpuctl/v1/pods")).pods
+
+    def simulate_placement(self, spec: Node, slices: int = 1, zone: str | None = None) -> SimulatedPlacement:
+        """Where so many slices would go now, or why they would not."""
+        from tpuctl.api.fleet import SimulatedPlacement
+
+        path = f"/tpuctl/v1/locations/{zone or self.zone}:simulatePlacement"
+        return SimulatedPlacement.model_validate(self._transport.call("POST", path, body=spec.to_json(), slices=slices))
 
     # Faults of the API
 

@@ -5,7 +5,7 @@ One thread decides and changes; others may read.
 
 from __future__ import annotations
 
-import itertools
+import copy
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -107,10 +107,23 @@ class Fleet:
         self._broken[pod] = frozenset(chips)
         self._snapshots.pop(pod, None)
 
+    def copy(self) -> Fleet:
+        """As it is now, for another thread to ask and to change."""
+        made = copy.copy(self)
+        made._names = {key: list(names) for key, names in self._names.items()}
+        made._parts, made._broken = dict(self._parts), dict(self._broken)
+        made._snapshots, made.pods = dict(self._snapshots), dict(self.pods)
+        return made
+
     # What is asked
 
     def parts_of(self, uid: str) -> list[Part]:
         return self._parts.get(uid, [])
+
+    def parts_in(self, pod: str) -> list[tuple[str, Part]]:
+        """The uids of the slices in a pod, with what they have there."""
+        every = list(self._parts.items())
+        return [(uid, part) for uid, parts in every for part in parts if part.pod == pod]
 
     def placed(self) -> Collection[str]:
         return self._parts.keys()
@@ -123,9 +136,8 @@ class Fleet:
         found = self._snapshots.get(name)
         if found is None:
             found = self.pods[name].empty(self.broken(name))
-            for part in itertools.chain.from_iterable(list(self._parts.values())):
-                if part.pod == name:
-                    found = found.with_taken(part.placement.chips, part.until)
+            for _, part in self.parts_in(name):
+                found = found.with_taken(part.placement.chips, part.until)
             self._snapshots[name] = found
         return found
 
@@ -165,10 +177,12 @@ class Fleet:
         return {name: obstacles(room, wanted.request) for name, room in self._rooms(wanted, now)}
 
     def room_by_moving(
-        self, wanted: Wanted, now: float, movable: Mapping[str, Request]
+        self, wanted: Wanted, now: float, movable: Mapping[str, Request], pods: Collection[str] | None = None
     ) -> tuple[str, Plan[str]] | None:
-        """The pod, and the moves in it that make room for a slice, where ``movable`` (by uid) may move."""
+        """The pod, one of ``pods``, and the moves in it that make room for a slice; ``movable`` (by uid) may move."""
         for name, room in self._rooms(wanted, now):
+            if pods is not None and name not in pods:
+                continue
             there = {
                 uid: (request, part.placement.chips)
                 for uid, request in movable.items()

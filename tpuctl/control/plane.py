@@ -11,8 +11,8 @@ from typing import TypeVar
 import tpuctl
 from backend.host.executor import LocalExecutor
 from backend.host.workers import HostedSlice
-from tpuctl.api.errors import FailedPrecondition, NotFound
-from tpuctl.api.fleet import FleetFile
+from tpuctl.api.errors import FailedPrecondition, InvalidArgument, NotFound
+from tpuctl.api.fleet import FleetFile, Pod, Queue, QueuePlace, SimulatedPlacement
 from tpuctl.api.home import Home
 from tpuctl.api.jobs import Job, JobRequest, JobState, JobWorker
 from tpuctl.api.names import operation_name
@@ -29,9 +29,19 @@ from tpuctl.control.job_files import artifacts, metrics_file, worker_now, worker
 from tpuctl.control.loop import Loop
 from tpuctl.control.metrics_file import MetricsFile
 from tpuctl.control.operations import request_key
-from tpuctl.control.placing import Placing
+from tpuctl.control.placing import Placing, wanted_by
+from tpuctl.control.pod_views import pod_view, simulated
 from tpuctl.control.queued_views import queued_view
-from tpuctl.control.views import MAX_MEMBERS, job_view, members, node_json, node_view, node_views, operation_view
+from tpuctl.control.views import (
+    MAX_MEMBERS,
+    job_view,
+    members,
+    moment,
+    node_json,
+    node_view,
+    node_views,
+    operation_view,
+)
 from tpuctl.store import JobRow, NodeRow, OperationRow, Reader, Store, Transaction
 
 Result = TypeVar("Result")
@@ -220,6 +230,46 @@ class ControlPlane:
         with self.store.read() as reader:
             made = queued.nodes_of(reader, queued.find(reader, project, zone, name))
         return [view for row in made for view in node_views(row, reader.now)]
+
+    # The fleet
+
+    def list_pods(self) -> list[Pod]:
+        """All pods with what is in them."""
+        fleet = self.placing.fleet.copy()
+        with self.store.read() as reader:
+            placed = {node.uid: node for node in reader.placed_nodes()}
+        return [pod_view(fleet, pod, placed, reader.now) for pod in list(fleet.pods.values())]
+
+    def get_pod(self, name: str) -> Pod:
+        fleet = self.placing.fleet.copy()
+        pod = fleet.pods.get(name)
+        if pod is None:
+            raise NotFound(f"there is no pod {name!r}; `tpuctl status pods` shows those there are")
+        with self.store.read() as reader:
+            placed = {node.uid: node for node in reader.placed_nodes()}
+        return pod_view(fleet, pod, placed, reader.now)
+
+    def simulate_placement(self, zone: str, spec: NodeSpec, num_slices: int = 1) -> SimulatedPlacement:
+        """Where such a node would go now, or why it would not."""
+        kind = catalogue.check_type(catalogue.check_zone(zone), spec)
+        if not 1 <= num_slices <= nodes.MAX_SLICES:
+            raise InvalidArgument.of_fields({"numSlices": f"{num_slices} is not from 1 to {nodes.MAX_SLICES}"})
+        with self.store.read() as reader:
+            placed = {node.uid: node for node in reader.placed_nodes()}
+        wanted = wanted_by(zone, kind, num_slices, spec.to_json())
+        return simulated(self.placing.fleet.copy(), wanted, placed, reader.now)
+
+    def queue(self, project: str) -> Queue:
+        """The project's queued resources that wait for room, in the order in which they are looked at."""
+        with self.store.read() as reader:
+            names = [row.full_name for row in reader.queued_resources(project=project)]
+        found = [(name, self.placing.waits(name)) for name in names]
+        waiting = [
+            QueuePlace(name=name, position=waits.position, reason=waits.reason, expected_start=moment(waits.start))
+            for name, waits in found
+            if waits is not None
+        ]
+        return Queue(waiting=sorted(waiting, key=lambda one: one.position))
 
     # Operations
 

@@ -12,8 +12,10 @@ from starlette.routing import Route
 from tpuctl.api.access import Token, TokenList
 from tpuctl.api.api_faults import ApiFault, ApiFaultList
 from tpuctl.api.errors import FailedPrecondition
+from tpuctl.api.fleet import PodList
 from tpuctl.api.jobs import JobList, JobRequest
 from tpuctl.api.names import default_project
+from tpuctl.api.nodes import NodeSpec
 from tpuctl.api.status import FaultRequest
 from tpuctl.control.plane import ControlPlane
 from tpuctl.server.bodies import body
@@ -90,6 +92,20 @@ def routes(plane: ControlPlane, proxy: Proxy | None = None) -> list[Route]:
         plane.api_faults.clear(request.path_params.get("fault"))
         return empty_reply()
 
+    def list_pods(_: Request) -> Response:
+        return reply(PodList(pods=plane.list_pods()))
+
+    def get_pod(request: Request) -> Response:
+        return reply(plane.get_pod(request.path_params["pod"]))
+
+    def queue(request: Request) -> Response:
+        return reply(plane.queue(request.path_params["project"]))
+
+    async def simulate(request: Request) -> Response:
+        wanted, zone = await body(request, NodeSpec), request.path_params["zone"]
+        slices = number(request, "slices", 1)
+        return reply(await run_in_threadpool(plane.simulate_placement, zone, wanted, slices))
+
     def list_tokens(_: Request) -> Response:
         return reply(TokenList(tokens=plane.access.list()))
 
@@ -112,6 +128,10 @@ def routes(plane: ControlPlane, proxy: Proxy | None = None) -> list[Route]:
         ("POST", f"{base}/faults", "tpuctl.faults.create", add_fault),
         ("DELETE", f"{base}/faults", "tpuctl.faults.clear", clear_faults),
         ("DELETE", f"{base}/faults/{{fault}}", "tpuctl.faults.clear", clear_faults),
+        ("GET", f"{base}/pods", "tpuctl.pods.list", list_pods),
+        ("GET", f"{base}/pods/{{pod}}", "tpuctl.pods.get", get_pod),
+        ("GET", f"{one_project}/queue", "tpuctl.queue.list", queue),
+        ("POST", f"{base}/locations/{{zone}}:simulatePlacement", "tpuctl.pods.list", simulate),
         ("GET", f"{base}/tokens", "tpuctl.tokens.list", list_tokens),
         ("POST", f"{base}/tokens", "tpuctl.tokens.create", create_token),
         ("DELETE", f"{base}/tokens/{{token}}", "tpuctl.tokens.delete", revoke_token),
