@@ -7,6 +7,7 @@ from datetime import datetime
 from pydantic import ConfigDict, Field
 
 from tpuctl.api.model import Model
+from tpuctl.api.queued import QueuedResource
 
 
 class MaintenanceWindow(Model):
@@ -158,3 +159,19 @@ class QueuePlace(Model):
 
 class Queue(Model):
     waiting: list[QueuePlace] = Field(default_factory=list)
+
+
+class Happened(Model):
+    """One of the events of a resource: ``change`` is such as "ACCEPTED -> PROVISIONING"."""
+
+    time: datetime
+    change: str
+    message: str = ""
+
+
+class QueuedDetail(Model):
+    """A queued resource with what it waits for, if it does, and what has happened to it, oldest first."""
+
+    queued_resource: QueuedResource
+    waits: QueuePlace | None = None
+    events: list[Happened] = Field(default_factory=list)

@@ -17,6 +17,7 @@ from tpuctl.cli import (
     env,
     fault,
     logs,
+    queued,
     run,
     serve,
     simulate,
@@ -52,6 +53,9 @@ def root(context: typer.Context, show_version: Version = False) -> None:
 
 for verb in (run, create, delete, list_verb, describe, simulate, cancel, fault, auth):
     app.add_typer(verb.app, name=verb.__name__.rpartition(".")[2])
+for verb, does in ((create, queued.create), (delete, queued.delete), (describe, queued.describe)):
+    verb.app.command("queued-resource")(does)
+list_verb.app.command("queued-resources")(queued.listing)
 for command in (status.status, logs.logs, attach.attach, up.up, down.down, serve.serve, env.env, version.version):
     app.command()(command)
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tpuctl.api.jobs import Job, JobEvent, JobRequest, LogRecord
     from tpuctl.api.nodes import Node
     from tpuctl.api.operations import Operation
+    from tpuctl.api.queued import QueuedResource
     from tpuctl.api.status import ControlPlaneStatus, FaultRequest, Slice, SliceDetail
 
 ALL_ZONES = "-"
@@ -180,6 +181,16 @@ class Client:
         path = f"/tpuctl/v1/{location_name(self.project, zone or self.zone)}/slices/{quote(node)}:fault"
         return Slice.model_validate(self._transport.call("POST", path, body=request.to_json()))
 
+    # Queued resources
+
+    def create_queued(self, name: str, asked: QueuedResource, zone: str | None = None) -> Operation:
+        path = f"{self._location(zone)}/queuedResources"
+        return self._operation("POST", path, body=asked.to_json(), queuedResourceId=name)
+
+    def delete_queued(self, name: str, *, force: bool = False, zone: str | None = None) -> Operation:
+        path = f"{self._location(zone)}/queuedResources/{quote(name)}"
+        return self._operation("DELETE", path, force="true" if force else None)
+
     # The fleet
 
     def list_pods(self) -> list[Pod]:
@@ -244,7 +255,7 @@ class Client:
     def _get(self, path: str) -> Any:
         return self._transport.call("GET", path)
 
-    def _operation(self, method: str, path: str, *, body: Any = None, **query: str) -> Operation:
+    def _operation(self, method: str, path: str, *, body: Any = None, **query: str | None) -> Operation:
         from tpuctl.api.operations import Operation
 
         return Operation.model_validate(self._transport.call(method, path, body=body, **query))

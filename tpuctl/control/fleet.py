@@ -161,15 +161,19 @@ class Fleet:
         return found
 
     def soonest(self, wanted: Wanted, now: float) -> Kept | None:
-        """The place that is free first; where that is not known, the one with the fewest chips in the way."""
+        """The place that is free first; where that is not known, the one with the fewest chips in the way.
+
+        None if there will be none even when all slices have gone.
+        """
         found: list[tuple[float, int, Kept]] = []
         for name, room in self._rooms(wanted, now):
             for hold in soonest(room, Waiting(wanted.request)):
                 found.append((hold.ready, 0, Kept(name, hold.chips, hold.ready)))
-            blocked = obstacles(room, wanted.request)
-            if not blocked.never:
-                count = int(np.bitwise_count(blocked.chips).sum())
-                found.append((np.inf, count, Kept(name, blocked.position, np.inf)))
+            slices = [part.placement.chips for _, part in self.parts_in(name)]
+            target = next(targets(room, wanted.request, slices), None)
+            if target is not None:
+                count = int(np.bitwise_count(room.taken & target.chips).sum())
+                found.append((np.inf, count, Kept(name, target.chips, np.inf)))
         return min(found, key=lambda one: one[:2])[2] if found else None
 
     def obstacles(self, wanted: Wanted, now: float) -> dict[str, Obstacles]:

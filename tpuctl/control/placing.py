@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from backend.hardware import AcceleratorType
+from backend.hardware.torus import Coords
 from tpuctl.api.errors import ApiError
 from tpuctl.api.fleet import FleetFile
-from tpuctl.api.names import shape_text
+from tpuctl.api.names import last, shape_text
 from tpuctl.api.nodes import NodeState, SchedulingConfig
 from tpuctl.control.fault_errors import Asked, reservation, stockout
 from tpuctl.control.fleet import Fleet, Kept, Part, Wanted
@@ -89,6 +90,7 @@ class Placing:
         starts: dict[str, list[Part]] = {}
         waits: dict[str, Waits] = {}
         kept: dict[str, Kept] = {}
+        first: dict[str, str] = {}
         for one in in_order(queue, self._chips_in_use() if queue else {}, LOOK_AHEAD):
             taken = [Kept(part.pod, part.placement.chips, np.inf) for parts in starts.values() for part in parts]
             parts = self.fleet.find(one.wanted, now, [*kept.values(), *taken])
@@ -97,30 +99,33 @@ class Placing:
                 continue
             makes_way = not one.spot and self._make_way(one.wanted, one.full_name)
             pool = f"{one.wanted.zone}/{one.wanted.kind.generation.name}"
-            hold = self.fleet.soonest(one.wanted, now) if pool not in kept else None
-            if hold is not None:
-                kept[pool] = hold
-            waits[one.full_name] = Waits(
-                len(waits) + 1,
-                self._reason(one, now, makes_way),
-                hold.ready if hold is not None and np.isfinite(hold.ready) else None,
-            )
+            hold = self.fleet.soonest(one.wanted, now)
+            if makes_way:
+                reason = "spot slices that make way have been given notice"
+            elif pool in kept and self.fleet.find(one.wanted, now, taken) is not None:
+                reason = f"the place is kept for {first[pool]}, which has waited longer"
+            else:
+                reason = self._reason(one.wanted, now, ever=hold is not None)
+            if hold is not None and pool not in kept:
+                kept[pool], first[pool] = hold, last(one.full_name)
+            start = hold.ready if hold is not None and np.isfinite(hold.ready) else None
+            waits[one.full_name] = Waits(len(waits) + 1, reason, start)
         self._waits = waits
         return starts
 
-    def _reason(self, one: Candidate, now: float, makes_way: bool) -> str:
-        wanted = one.wanted
+    def _reason(self, wanted: Wanted, now: float, ever: bool) -> str:
         text = shape_text(wanted.kind.name, wanted.num_slices)
-        if makes_way:
-            return f"spot slices make way for {text}"
         found = self.fleet.obstacles(wanted, now)
         if not found:
             return f"no pod in {wanted.zone} has {wanted.kind.generation.name}"
         if all(one.never for one in found.values()):
             return f"{text} does not fit in any pod of {wanted.zone}, even an empty one"
         best = max(found.values(), key=lambda one: one.free)
-        largest = "nothing" if best.largest is None else "x".join(map(str, best.largest))
-        return f"{text} needs {wanted.kind.num_chips} chips; {best.free} are free, the largest box is {largest}"
+        if not ever:
+            return f"no pod of {wanted.zone} has room for {text} beside its broken, reserved and spare chips"
+        largest = "none is in one box" if best.largest is None else f"the largest box is {_box(best.largest)}"
+        needed = wanted.kind.num_chips * wanted.num_slices
+        return f"{text} needs {needed} chips; {best.free} are free, {largest}"
 
     def _chips_in_use(self) -> Mapping[str, int]:
         """Of each project."""
@@ -148,6 +153,10 @@ class Placing:
                 if current is not None and not notified(current):
                     notice(change, current, f"to make way for {for_whom}", self._grace)
         return True
+
+
+def _box(shape: Coords) -> str:
+    return "x".join(map(str, shape))
 
 
 def wanted_of(node: NodeRow) -> Wanted:

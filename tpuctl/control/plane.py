@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +13,7 @@ import tpuctl
 from backend.host.executor import LocalExecutor
 from backend.host.workers import HostedSlice
 from tpuctl.api.errors import FailedPrecondition, InvalidArgument, NotFound
-from tpuctl.api.fleet import FleetFile, Pod, Queue, QueuePlace, SimulatedPlacement
+from tpuctl.api.fleet import FleetFile, Happened, Pod, Queue, QueuedDetail, QueuePlace, SimulatedPlacement
 from tpuctl.api.home import Home
 from tpuctl.api.jobs import Job, JobRequest, JobState, JobWorker
 from tpuctl.api.names import operation_name
@@ -258,6 +259,21 @@ class ControlPlane:
             placed = {node.uid: node for node in reader.placed_nodes()}
         wanted = wanted_by(zone, kind, num_slices, spec.to_json())
         return simulated(self.placing.fleet.copy(), wanted, placed, reader.now)
+
+    def queued_detail(self, project: str, zone: str, name: str) -> QueuedDetail:
+        """A queued resource with what it waits for and what has happened to it."""
+        with self.store.read() as reader:
+            row = queued.find(reader, project, zone, name)
+            events = reader.events(row.full_name)
+        waiting = next((one for one in self.queue(project).waiting if one.name == row.full_name), None)
+        return QueuedDetail(
+            queued_resource=queued_view(row),
+            waits=waiting,
+            events=[
+                Happened(time=datetime.fromtimestamp(one.time, UTC), change=one.change, message=one.message)
+                for one in events
+            ],
+        )
 
     def queue(self, project: str) -> Queue:
         """The project's queued resources that wait for room, in the order in which they are looked at."""

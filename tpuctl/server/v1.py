@@ -101,6 +101,10 @@ def routes(plane: ControlPlane, proxy: Proxy | None = None) -> list[Route]:
     def queue(request: Request) -> Response:
         return reply(plane.queue(request.path_params["project"]))
 
+    def queued_detail(request: Request) -> Response:
+        place = request.path_params
+        return reply(plane.queued_detail(place["project"], place["zone"], place["queued"]))
+
     async def simulate(request: Request) -> Response:
         wanted, zone = await body(request, NodeSpec), request.path_params["zone"]
         slices = number(request, "slices", 1)
@@ -130,6 +134,7 @@ def routes(plane: ControlPlane, proxy: Proxy | None = None) -> list[Route]:
         ("DELETE", f"{base}/faults/{{fault}}", "tpuctl.faults.clear", clear_faults),
         ("GET", f"{base}/pods", "tpuctl.pods.list", list_pods),
         ("GET", f"{base}/pods/{{pod}}", "tpuctl.pods.get", get_pod),
+        ("GET", f"{one_project}/locations/{{zone}}/queuedResources/{{queued}}", "tpuctl.queue.get", queued_detail),
         ("GET", f"{one_project}/queue", "tpuctl.queue.list", queue),
         ("POST", f"{base}/locations/{{zone}}:simulatePlacement", "tpuctl.pods.list", simulate),
         ("GET", f"{base}/tokens", "tpuctl.tokens.list", list_tokens),

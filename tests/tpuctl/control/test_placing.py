@@ -131,7 +131,7 @@ def test_a_queued_resource_waits_for_room_and_says_why(make: Make, wait_until: W
     wait_until(lambda: len(plane.queue(P).waiting) == 2)
     first, second = plane.queue(P).waiting
     assert (first.name.rpartition("/")[2], first.position, second.position) == ("q", 1, 2)
-    assert first.reason == "v4-256 needs 128 chips; 0 are free, the largest box is nothing"
+    assert first.reason == "v4-256 needs 128 chips; 0 are free, none is in one box"
     delete(plane, "a")
     wait_until(lambda: queued_state(plane, "q") is QueuedState.ACTIVE)
     assert queued_state(plane, "r") is QueuedState.WAITING_FOR_RESOURCES
@@ -148,6 +148,41 @@ def test_others_go_ahead_only_where_the_first_will_not_be(make: Make, wait_until
     delete(plane, "a")
     wait_until(lambda: queued_state(plane, "first") is QueuedState.ACTIVE)
     assert queued_state(plane, "second") is QueuedState.WAITING_FOR_RESOURCES
+
+
+def test_who_could_start_but_for_the_first_is_told(make: Make, wait_until: Wait) -> None:
+    plane = make(fleet())
+    create(plane, wait_until, "a")
+    queue(plane, "first", "v4-256")
+    wait_until(lambda: len(plane.queue(P).waiting) == 1)
+    queue(plane, "second")
+    wait_until(lambda: len(plane.queue(P).waiting) == 2)
+    assert plane.queue(P).waiting[1].reason == "the place is kept for first, which has waited longer"
+
+
+def test_one_who_can_never_be_placed_keeps_no_place_from_others(make: Make, wait_until: Wait) -> None:
+    plane = make(fleet(broken=["0,0,0"]))
+    queue(plane, "whole", "v4-256")
+    queue(plane, "half")
+    wait_until(lambda: queued_state(plane, "half") is QueuedState.ACTIVE)
+    (waiting,) = plane.queue(P).waiting
+    assert waiting.reason == f"no pod of {Z} has room for v4-256 beside its broken, reserved and spare chips"
+    detail = plane.queued_detail(P, Z, "whole")
+    assert detail.waits == waiting
+    assert [event.change.rpartition(" ")[2] for event in detail.events] == [
+        "CREATING",
+        "ACCEPTED",
+        "WAITING_FOR_RESOURCES",
+    ]
+
+
+def test_a_known_end_makes_the_start_known(make: Make, wait_until: Wait) -> None:
+    plane = make(fleet())
+    end = datetime.now(UTC) + timedelta(hours=1)
+    create(plane, wait_until, "a", "v4-256", schedulingConfig={"terminationTimestamp": end.isoformat()})
+    queue(plane, "first", "v4-256")
+    wait_until(lambda: len(plane.queue(P).waiting) == 1)
+    assert plane.queue(P).waiting[0].expected_start == end
 
 
 def test_several_slices_start_together_or_not_at_all(make: Make, wait_until: Wait) -> None:
