@@ -107,7 +107,7 @@ def test_the_command_tree_is_in_step():
     ("line", "expected"),
     [
         ("tpuctl des", ["describe"]),
-        ("tpuctl describe ", ["job", "slice", "type"]),
+        ("tpuctl describe ", ["job", "pod", "queued-resource", "slice", "type"]),
         ("tpuctl delete slice ", ["demo"]),
         ("tpuctl logs mni", ["mnist-1", "mnist-2"]),
         ("tpuctl cancel job ", ["mnist-1"]),
@@ -174,6 +174,9 @@ def test_zsh_and_fish_get_meanings_with_the_commands(home, monkeypatch):
     monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "tpuctl describe ")
     assert tab.answer() == (
         '_arguments \'*: :(("job":"Describe a job\\\\: its command, its metrics, its artifacts."\n'
+        '"pod":"Draw a pod with its slices\\\\: who has which chips, what is free, reserved or broken."\n'
+        '"queued-resource":"Describe a queued resource\\\\: its state, what it waits for, its place in the queue, '
+        'what has happened."\n'
         '"slice":"Describe a slice\\\\: its endpoint, its chips, and what is in their HBM."\n'
         '"type":"Describe an accelerator type\\\\: its chips, hosts and links on the torus, and its speed."))\'',
         0,

@@ -49,13 +49,15 @@ class PodSpec(Model):
 class FleetFile(Model):
     """All pods. With ``elastic`` there is another pod wherever one is full: capacity never ends.
 
-    A slice that is preempted has ``grace_seconds`` from its notice to its end.
+    A slice that is preempted has ``grace_seconds`` from its notice to its end. One with failed chips is repaired after
+    ``repair_seconds``, or only when that is asked for.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     elastic: bool = False
     grace_seconds: float = Field(default=30.0, ge=0)
+    repair_seconds: float | None = Field(default=None, ge=0)
     pods: list[PodSpec] = Field(default_factory=list)
 
 
@@ -98,6 +100,13 @@ class Pod(Model):
     largest_free: str | None = None
     slices: list[PodSlice] = Field(default_factory=list)
     planes: list[str] = Field(default_factory=list)
+
+
+class PodChip(Model):
+    """A chip of a pod ("3,0,1") that is to break, or to work again."""
+
+    chip: str
+    recover: bool = False
 
 
 class PodList(Model):

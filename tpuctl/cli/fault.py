@@ -69,6 +69,32 @@ def fault_host(
     _change(name, "host", [index], recover, 0, zone)
 
 
+@app.command("pod")
+def fault_pod(
+    pod: Annotated[str, typer.Argument(metavar="POD", help="As `tpuctl status pods` shows it.")],
+    chip: Annotated[str, typer.Argument(metavar="CHIP", help="Coordinates of a chip in the pod, such as 3,0,1.")],
+    recover: Recover = False,
+) -> None:
+    """No slice gets a chip of a pod that has failed."""
+    from tpuctl.cli import terminal
+    from tpuctl.cli.plane import connect
+
+    with connect() as client:
+        client.set_pod_chip(pod, chip, recover=recover)
+    terminal.say(f"Chip {chip} of pod {pod} {'works again' if recover else 'has failed'}")
+
+
+@app.command("repair")
+def repair(name: SliceName, zone: Zone = None) -> None:
+    """Move a slice with failed chips to others of the pods, and restart it; what is in its HBM is lost."""
+    from tpuctl.cli import terminal
+    from tpuctl.cli.plane import connect
+
+    with connect() as client:
+        client.repair(name, zones.of_slice(name, zone))
+    terminal.say(f"Slice {name} is being repaired: tpuctl describe slice {name}")
+
+
 @app.command("list")
 def list_faults(name: SliceName, zone: Zone = None, output: Output = Format.TABLE) -> None:
     """List what of a slice has failed."""

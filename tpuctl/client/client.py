@@ -199,6 +199,18 @@ class Client:
 
         return PodList.model_validate(self._get("/tpuctl/v1/pods")).pods
 
+    def set_pod_chip(self, pod: str, chip: str, *, recover: bool) -> Pod:
+        """Break a chip of a pod that no slice has, or mend one; the pod as it is then."""
+        from tpuctl.api.fleet import Pod
+
+        body = {"chip": chip, "recover": recover}
+        return Pod.model_validate(self._transport.call("POST", f"/tpuctl/v1/pods/{quote(pod)}:fault", body=body))
+
+    def repair(self, node: str, zone: str | None = None) -> None:
+        """Have a slice with failed chips moved to others and restarted."""
+        place = location_name(self.project, zone or self.zone)
+        self._transport.call("POST", f"/tpuctl/v1/{place}/slices/{quote(node)}:repair")
+
     def simulate_placement(self, spec: Node, slices: int = 1, zone: str | None = None) -> SimulatedPlacement:
         """Where so many slices would go now, or why they would not."""
         from tpuctl.api.fleet import SimulatedPlacement

@@ -27,7 +27,7 @@ from tpuctl.api.home import Home
 from tpuctl.api.jobs import JobState
 from tpuctl.api.names import check_id, check_project, node_name, shape_text
 from tpuctl.api.nodes import Node, NodeSpec, NodeState
-from tpuctl.control import api_faults, catalogue, operations
+from tpuctl.control import api_faults, catalogue, operations, repair, telemetry
 from tpuctl.control.hosted import hosted_slice, num_hosts
 from tpuctl.control.node_faults import next_fates, strikes_now
 from tpuctl.control.node_states import SETTLED_STATE, UPDATABLE, VERBS, NodeAction, is_settled, next_action
@@ -241,6 +241,11 @@ class NodeReconciler:
         if vanishes and self._executor.is_alive(directory):
             self._executor.end(directory, kill=True)
             return True
+        if strikes_now(node, repair.REPAIR, now):
+            said = telemetry.ask(self._home, node)
+            if said is not None:
+                repair.begin(self._store, self._placing, node, said["faults"])
+            return said is not None
         preempted = strikes_now(node, "preempt", now)
         if not (vanishes or preempted) and fates == node.faults:
             return False

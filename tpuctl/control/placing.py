@@ -50,6 +50,7 @@ class Placing:
         self._store = store
         self.fleet = Fleet(fleet)
         self._grace = fleet.grace_seconds
+        self.repair_seconds = fleet.repair_seconds
         self._waits: dict[str, Waits] = {}
         with store.read() as reader:
             placed = {node.uid: node.placement or [] for node in reader.placed_nodes()}
@@ -61,7 +62,12 @@ class Placing:
         return self._waits.get(full_name)
 
     def sync(self, nodes: Collection[NodeRow]) -> None:
-        """Give back what slices had that are there no more. ``nodes`` are all there are."""
+        """See which chips have broken, and give back what slices had that are there no more. ``nodes`` are all."""
+        with self._store.read() as reader:
+            for row in reader.pods():
+                chips = frozenset((x, y, z) for x, y, z in row.broken)
+                if row.name in self.fleet.pods and chips != self.fleet.broken(row.name):
+                    self.fleet.set_broken(row.name, chips)
         there = {node.uid for node in nodes if node.placement is not None}
         for uid in [uid for uid in self.fleet.placed() if uid not in there]:
             self.fleet.release(uid)

@@ -17,11 +17,11 @@ from tpuctl.api.fleet import FleetFile, Happened, Pod, Queue, QueuedDetail, Queu
 from tpuctl.api.home import Home
 from tpuctl.api.jobs import Job, JobRequest, JobState, JobWorker
 from tpuctl.api.names import operation_name
-from tpuctl.api.nodes import Node, NodeJson, NodeSpec
+from tpuctl.api.nodes import Node, NodeJson, NodeSpec, NodeState
 from tpuctl.api.operations import Operation
 from tpuctl.api.queued import QueuedResource
 from tpuctl.api.status import ControlPlaneStatus, FaultRequest, Slice, SliceDetail
-from tpuctl.control import catalogue, faults, jobs, nodes, operations, orphans, queued, telemetry
+from tpuctl.control import catalogue, faults, jobs, nodes, operations, orphans, queued, repair, telemetry
 from tpuctl.control.access import Access
 from tpuctl.control.api_faults import ApiFaults
 from tpuctl.control.fleet_file import default_fleet
@@ -393,8 +393,33 @@ class ControlPlane:
             node = nodes.find(reader, project, zone, name)
             job = _job_on(node, reader.jobs(project=project))
         said = faults.inject(self.home, node, request)
-        changed = self._change(lambda change: faults.note(change, node, said))
+
+        def note(change: Transaction) -> NodeRow:
+            noted = faults.note(change, node, said)
+            after = self.placing.repair_seconds
+            return repair.ask(change, noted, after) if noted.health_description and after is not None else noted
+
+        changed = self._change(note)
         return telemetry.slice_view(changed, reader.now, said, job)
+
+    def repair(self, project: str, zone: str, name: str) -> None:
+        """Have a slice with failed chips moved to others and restarted. Raises FailedPrecondition."""
+
+        def begin(change: Transaction) -> None:
+            node = nodes.find(change, project, zone, name)
+            if node.state is not NodeState.READY or not node.health_description:
+                raise FailedPrecondition(f"slice {name} is {node.state} and has no failed parts; nothing is to repair")
+            repair.ask(change, node)
+
+        self._change(begin)
+
+    def set_pod_chip(self, pod: str, chip: str, *, broken: bool) -> Pod:
+        """Break a chip of a pod that no slice has, or mend one; the pod as it is then."""
+        fleet = self.placing.fleet.copy()
+        fleet.set_broken(pod, self._change(lambda change: repair.set_chip(change, fleet, pod, chip, broken=broken)))
+        with self.store.read() as reader:
+            placed = {node.uid: node for node in reader.placed_nodes()}
+        return pod_view(fleet, fleet.pods[pod], placed, reader.now)
 
     def _once(self, key: str, decide: Callable[[Transaction], OperationRow], api_version: str) -> Operation:
         """What ``decide`` begins; a request with a ``key`` that has been answered gets the same operation again."""

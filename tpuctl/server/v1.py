@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -12,7 +13,7 @@ from starlette.routing import Route
 from tpuctl.api.access import Token, TokenList
 from tpuctl.api.api_faults import ApiFault, ApiFaultList
 from tpuctl.api.errors import FailedPrecondition
-from tpuctl.api.fleet import PodList
+from tpuctl.api.fleet import PodChip, PodList
 from tpuctl.api.jobs import JobList, JobRequest
 from tpuctl.api.names import default_project
 from tpuctl.api.nodes import NodeSpec
@@ -98,6 +99,16 @@ def routes(plane: ControlPlane, proxy: Proxy | None = None) -> list[Route]:
     def get_pod(request: Request) -> Response:
         return reply(plane.get_pod(request.path_params["pod"]))
 
+    async def set_pod_chip(request: Request) -> Response:
+        pod, wanted = request.path_params["pod"], await body(request, PodChip)
+        set_chip = partial(plane.set_pod_chip, pod, wanted.chip, broken=not wanted.recover)
+        return reply(await run_in_threadpool(set_chip))
+
+    def repair(request: Request) -> Response:
+        place = request.path_params
+        plane.repair(place["project"], place["zone"], place["slice"])
+        return empty_reply()
+
     def queue(request: Request) -> Response:
         return reply(plane.queue(request.path_params["project"]))
 
@@ -142,6 +153,8 @@ def routes(plane: ControlPlane, proxy: Proxy | None = None) -> list[Route]:
         ("DELETE", f"{base}/tokens/{{token}}", "tpuctl.tokens.delete", revoke_token),
         ("POST", f"{base}/proxy", "tpuctl.proxy.start", start_proxy),
         ("GET", f"{base}/status", ANYWHERE, status),
+        ("POST", f"{base}/pods/{{pod}}:fault", "tpuctl.faults.create", set_pod_chip),
+        ("POST", f"{one_slice}:repair", "tpuctl.slices.repair", repair),
         ("POST", f"{one_slice}:fault", "tpuctl.slices.fault", fault),
         ("GET", one_slice, "tpuctl.slices.get", get_slice),
         ("POST", f"{one_job}:cancel", "tpuctl.jobs.cancel", jobs.cancel),

@@ -17,6 +17,7 @@ from tpuctl.api.fleet import FleetFile, MaintenanceWindow, PodSpec, ReservedPart
 from tpuctl.api.home import Home
 from tpuctl.api.nodes import NodeSpec, NodeState
 from tpuctl.api.queued import QueuedResource, QueuedState
+from tpuctl.api.status import FaultRequest
 from tpuctl.control.placing import CONTIGUOUS
 from tpuctl.control.plane import ControlPlane
 
@@ -307,3 +308,58 @@ def test_what_is_wrong_of_a_request_for_a_simulation_is_said(make: Make) -> None
         plane.simulate_placement(Z, spec(), 65)
     with pytest.raises(ApiError, match="there is no pod 'nothing'"):
         plane.get_pod("nothing")
+
+
+def test_a_slice_with_a_failed_chip_is_repaired_with_spare_ones(
+    make: Make, wait_until: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plane = make(fleet(spare=["4x4x4@0,0,4"]))
+    create(plane, wait_until, "a")
+    (before,) = plane.list_pods()
+    assert (before.spare, before.free) == (64, 0)
+    said = {"faults": [{"part": "chip", "where": ["1,2,3"], "sliceIndex": 0}], "faultText": "chip 1,2,3 has failed"}
+    monkeypatch.setattr("tpuctl.control.faults.inject", lambda *_: said)
+    monkeypatch.setattr("tpuctl.control.nodes.telemetry.ask", lambda *_: said)
+    plane.fault(P, Z, "a", FaultRequest(part="chip", where=["1,2,3"]))
+    assert node_state(plane, "a") is NodeState.READY
+    plane.repair(P, Z, "a")
+    wait_until(lambda: "READY -> RESTARTING" in events(plane, "nodes/a"))
+    wait_until(lambda: node_state(plane, "a") is NodeState.READY)
+    wait_until(lambda: plane.list_pods()[0].broken == 1)
+    (after,) = plane.list_pods()
+    assert after.planes[3].split("\n")[2][1] == "#"
+    assert (after.in_use, after.spare, after.free) == (64, 0, 63)
+    with pytest.raises(ApiError, match="has no failed parts; nothing is to repair"):
+        plane.repair(P, Z, "a")
+    again = make(fleet(spare=["4x4x4@0,0,4"]))
+    assert again.list_pods() == [after]
+
+
+def test_a_slice_that_cannot_be_repaired_stays_until_it_can(
+    make: Make, wait_until: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plane = make(fleet(shape="4x4x4").model_copy(update={"repair_seconds": 0.0}))
+    create(plane, wait_until, "a")
+    said = {"faults": [{"part": "chip", "where": ["0,0,0"], "sliceIndex": 0}], "faultText": "chip 0,0,0 has failed"}
+    monkeypatch.setattr("tpuctl.control.faults.inject", lambda *_: said)
+    monkeypatch.setattr("tpuctl.control.nodes.telemetry.ask", lambda *_: said)
+    plane.fault(P, Z, "a", FaultRequest(part="chip", where=["0,0,0"]))
+    wait_until(lambda: "cannot be repaired" in events(plane, "nodes/a"))
+    assert node_state(plane, "a") is NodeState.READY
+
+
+def test_chips_of_pods_break_and_are_mended(make: Make, wait_until: Wait) -> None:
+    plane = make(fleet())
+    assert plane.set_pod_chip("pod", "0,0,0", broken=True).broken == 1
+    wait_until(lambda: plane.list_pods()[0].broken == 1)
+    with pytest.raises(ApiError, match="no more capacity"):
+        create(plane, wait_until, "a", "v4-256")
+    assert plane.set_pod_chip("pod", "0,0,0", broken=False).broken == 0
+    wait_until(lambda: plane.list_pods()[0].broken == 0)
+    create(plane, wait_until, "a", "v4-256")
+    with pytest.raises(ApiError, match="is in slice a; break it there: tpuctl fault chip a"):
+        plane.set_pod_chip("pod", "0,0,0", broken=True)
+    with pytest.raises(ApiError, match="is no chip of a pod of 4x4x8"):
+        plane.set_pod_chip("pod", "0,0,8", broken=True)
+    with pytest.raises(ApiError, match="there is no pod 'other'"):
+        plane.set_pod_chip("other", "0,0,0", broken=True)
