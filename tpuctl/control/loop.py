@@ -98,13 +98,13 @@ class Loop:
                 seconds = TROUBLE_SECONDS
             self._wake.wait(seconds)
 
-    def step(self) -> float:
+    def step(self, everything: bool = False) -> float:
         """One step of every job and slice; returns the seconds until the next look.
 
         What is settled is looked at less often the longer that takes, so that many slices leave time for the others.
         """
         begun = time.monotonic()
-        full = begun >= self._look_at
+        full = everything or begun >= self._look_at
         jobs, slices = self._read_jobs()
         went_well = [self._try(self._jobs.step, job, _slice_of(job, slices)) for job in jobs]
         jobs, _ = self._read_jobs()

@@ -75,6 +75,10 @@ class ControlPlane:
         orphans.sweep(self.store, self.executor, self.home)
         self._loop.start()
 
+    def step(self) -> None:
+        """Take the next step of everything now, where the control plane has not been started."""
+        self._loop.step(everything=True)
+
     def end(self) -> None:
         self._loop.end()
         self.store.close()
