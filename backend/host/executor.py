@@ -27,6 +27,7 @@ from backend.host.workers import HostedSlice
 
 RUNTIME = (sys.executable, "-m", "backend.runtime")
 WORKER = (sys.executable, "-m", "backend.host.worker")
+SSH = (sys.executable, "-m", "backend.host.ssh")
 
 
 class RuntimeState(Enum):
@@ -133,7 +134,20 @@ class LocalExecutor:
                 left.kill()
         return len(found)
 
-    # Both
+    # Logins
+
+    def start_ssh(self, directory: Path) -> None:
+        """Start the server that lets users log in to the slices that ``directory`` tells of. Raises OSError."""
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        process.launch(directory, [*SSH, "--directory", str(directory)], os.environ)
+
+    def end_all_with(self, variable: str, value: str) -> None:
+        """Kill all that has this in its environment."""
+        for left in list(process.processes_with_environment(variable, value)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                left.kill()
+
+    # All
 
     def end(self, directory: Path, *, kill: bool = False) -> None:
         """Ask the directory's process to end (SIGTERM), or end it."""

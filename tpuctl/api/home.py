@@ -58,6 +58,11 @@ class Home:
         return self.path / "tpuctl.db"
 
     @property
+    def ssh(self) -> Path:
+        """Of the server that lets users log in to TPU VMs."""
+        return self.path / "ssh"
+
+    @property
     def fleet(self) -> Path:
         return self.path / "fleet.toml"
 

@@ -77,12 +77,14 @@ class SliceDetail(Slice):
     """A slice with what a local process needs to use it.
 
     ``environment`` attaches over the Unix socket, ``environment_tcp`` over the loopback endpoint; both hold secrets.
+    ``startup_script`` says how its scripts fare.
     """
 
     workers: list[SliceWorker] = Field(default_factory=list)
     per_core: list[Core] = Field(default_factory=list)
     directory: str
     socket: str
+    startup_script: str | None = None
     pid: int | None = None
     environment: dict[str, str] = Field(default_factory=dict)
     environment_tcp: dict[str, str] = Field(default_factory=dict)

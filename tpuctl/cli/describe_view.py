@@ -43,6 +43,8 @@ def slice_view(found: dict[str, Any], width: int, wide: bool = False) -> Rendera
         "Programs run": str(found.get("programsRun", UNKNOWN)),
         "Device time": Text.assemble(seconds_text(found.get("deviceSeconds")), SIMULATED),
     }
+    if found.get("startupScript"):
+        fields["Startup script"] = found["startupScript"]
     if found.get("healthDescription"):
         fields["Health"] = found["healthDescription"]
     if wide:

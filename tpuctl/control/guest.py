@@ -23,8 +23,8 @@ def workers_of(hosted: HostedSlice, member: int | None, wanted: list[str]) -> li
     return [own[int(text)] for text in numbers] or own
 
 
-def attributes(workers: list[Worker], query_path: str) -> GuestAttributesResponse:
-    """Those at ``query_path``: NAMESPACE/KEY, all of NAMESPACE/, or all."""
+def attributes(workers: list[Worker], query_path: str, host_key: str | None = None) -> GuestAttributesResponse:
+    """Those at ``query_path``: NAMESPACE/KEY, all of NAMESPACE/, or all. ``host_key`` is that of their SSH server."""
     namespace, _, key = query_path.partition("/")
     return GuestAttributesResponse(
         guest_attributes=[
@@ -33,7 +33,7 @@ def attributes(workers: list[Worker], query_path: str) -> GuestAttributesRespons
                 query_value=GuestAttributesValue(
                     items=[
                         entry
-                        for entry in _entries(worker)
+                        for entry in _entries(worker, host_key)
                         if namespace in ("", entry.namespace) and key in ("", entry.key)
                     ]
                 ),
@@ -43,5 +43,10 @@ def attributes(workers: list[Worker], query_path: str) -> GuestAttributesRespons
     )
 
 
-def _entries(worker: Worker) -> list[GuestAttributesEntry]:
-    return [GuestAttributesEntry(namespace=NAMESPACE, key="hostname", value=worker.name)]
+def _entries(worker: Worker, host_key: str | None) -> list[GuestAttributesEntry]:
+    """``host_key`` is "ssh-ed25519 AAAA...", that of the server that lets users log in."""
+    found = [GuestAttributesEntry(namespace=NAMESPACE, key="hostname", value=worker.name)]
+    if host_key:
+        kind, _, value = host_key.partition(" ")
+        found.append(GuestAttributesEntry(namespace="hostkeys", key=kind, value=value))
+    return found

@@ -23,6 +23,7 @@ from tpuctl.control.nodes import NodeReconciler, runs_on
 from tpuctl.control.placing import Placing
 from tpuctl.control.queued import QueuedReconciler, candidate
 from tpuctl.control.queued_states import QUIET, WAITING
+from tpuctl.control.vms import Vms
 from tpuctl.store import JobRow, NodeRow, OperationRow, QueuedRow, Store
 
 BUSY_SECONDS = 0.01
@@ -59,6 +60,7 @@ class Loop:
     def __init__(self, store: Store, executor: LocalExecutor, home: Home, placing: Placing) -> None:
         self._store = store
         self._placing = placing
+        self._vms = Vms(store, executor, home)
         self._nodes = NodeReconciler(store, executor, home, placing)
         self._jobs = JobReconciler(store, executor, home)
         self._queue = QueuedReconciler(store, placing)
@@ -117,6 +119,7 @@ class Loop:
         if not all(went_well):
             return TROUBLE_SECONDS
         if full:
+            went_well.append(self._try_vms(nodes))
             self._look_at = time.monotonic() + LOOK_SHARE * (time.monotonic() - begun)
         self._forget_old(self._store.clock())
         self.trouble = None
@@ -135,6 +138,16 @@ class Loop:
         else:
             return True
         return False
+
+    def _try_vms(self, nodes: list[NodeRow]) -> bool:
+        """Let users log in; what keeps them from it is told, and does not stop the rest."""
+        try:
+            self._vms.step(nodes)
+        except OSError as error:
+            self.trouble = f"nobody can log in to TPU VMs: {error.strerror or error}"
+            log.exception("cannot let users log in, trying again")
+            return False
+        return True
 
     def _forget_old(self, now: float) -> None:
         """Once a day, drop what has been over for long."""

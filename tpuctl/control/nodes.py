@@ -36,6 +36,7 @@ from tpuctl.control.placing import Placing
 from tpuctl.control.preemption import preempted_why
 from tpuctl.control.queued_moves import node_failed
 from tpuctl.control.views import node_response
+from tpuctl.control.vms import end_vms, start_script
 from tpuctl.store import JobRow, NodeRow, OperationRow, Reader, Store, Transaction
 
 START_SECONDS = 30.0
@@ -219,6 +220,7 @@ class NodeReconciler:
                 if self._cancel_requested(node) or self._starting.exhausted(node.uid):
                     self._executor.end(directory, kill=True)
             case NodeAction.STOP:
+                end_vms(self._executor, directory)
                 self._executor.end(directory, kill=self._stopping.exhausted(node.uid))
             case NodeAction.REPAIR:
                 self._repair(node)
@@ -318,6 +320,8 @@ class NodeReconciler:
         target = SETTLED_STATE[node.state]
         directory = self._home.slice(node.uid)
         if target is None:
+            if not end_vms(self._executor, directory):
+                return
             self._executor.remove(directory)
         elif target in (NodeState.STOPPED, NodeState.STARTING):
             forget(directory)
@@ -339,6 +343,15 @@ class NodeReconciler:
             change.event(node.full_name, f"{node.state} -> {target or 'gone'}")
         if target in (None, NodeState.STOPPED):
             self._placing.fleet.release(node.uid)
+        if node.state is NodeState.CREATING and target is NodeState.READY:
+            self._start_script(node)
+
+    def _start_script(self, node: NodeRow) -> None:
+        try:
+            start_script(self._home, self._executor, node)
+        except OSError as error:
+            with self._store.change() as change:
+                change.event(node.full_name, "startup script not started", error.strerror or str(error))
 
     def _fail(self, node: NodeRow, error: ApiError) -> None:
         """End the operation under way in failure: a new slice disappears, an older one is TERMINATED."""

@@ -43,6 +43,7 @@ from tpuctl.control.views import (
     node_views,
     operation_view,
 )
+from tpuctl.control.vms import has_server, scripts_text
 from tpuctl.store import JobRow, NodeRow, OperationRow, Reader, Store, Transaction
 
 Result = TypeVar("Result")
@@ -168,6 +169,15 @@ class ControlPlane:
         with self.store.read() as reader:
             node = nodes.find(reader, project, zone, name)
         return hosted_slice(self.home, node), nodes.member_of(node, name)
+
+    def ssh_host_key(self) -> str | None:
+        """The public key of the server that lets users log in to TPU VMs; None where that is not installed."""
+        if not has_server():
+            return None
+        from backend.host.ssh import host_key
+
+        self.home.ssh.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return " ".join(host_key(self.home.ssh).export_public_key().decode().split()[:2])
 
     # Queued resources
 
@@ -388,8 +398,9 @@ class ControlPlane:
             job = _job_on(node, reader.jobs(project=project))
         hosted = hosted_slice(self.home, node)
         (process,) = some_of(shares(hosted, processes), [worker])
+        script = scripts_text(self.executor, hosted.directory)
         said = telemetry.ask(self.home, node, cores=True)
-        return telemetry.slice_detail(self.executor, node, reader.now, hosted, process, said, job)
+        return telemetry.slice_detail(self.executor, node, reader.now, hosted, process, said, job, script)
 
     def fault(self, project: str, zone: str, name: str, request: FaultRequest) -> Slice:
         """Break a part of a slice, or mend it; the slice as it is then."""

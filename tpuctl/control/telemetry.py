@@ -101,6 +101,7 @@ def slice_detail(
     process: Process,
     said: Said | None,
     job: str | None,
+    startup_script: str | None = None,
 ) -> SliceDetail:
     """A slice with what `attach` and `describe` show; the environment is that of ``process``."""
     directory = hosted.directory
@@ -115,6 +116,7 @@ def slice_detail(
         workers=[SliceWorker.model_validate(dataclasses.asdict(worker)) for worker in hosted.workers],
         per_core=[Core.model_validate(core) for core in (said["cores"] if said else [])],
         directory=str(directory),
+        startup_script=startup_script,
         socket=str(directory / "link.sock"),
         pid=None if identity is None else identity.pid,
         environment=worker_environment(hosted, process, together),

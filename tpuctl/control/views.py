@@ -85,7 +85,7 @@ def _node_json(row: NodeRow, now: float, member: int | None) -> dict[str, Any]:
         "state": row.state.value,
         "health": None if health is None else health.value,
         "healthDescription": description,
-        "networkEndpoints": [{"ipAddress": host, "port": row.port} for host in hosts],
+        "networkEndpoints": [_endpoint(host, row) for host in hosts],
         "createTime": made.isoformat().replace("+00:00", "Z"),
         "apiVersion": row.api_version,
         "queuedResource": row.queued_resource,
@@ -94,6 +94,13 @@ def _node_json(row: NodeRow, now: float, member: int | None) -> dict[str, Any]:
     if row.state is NodeState.CREATING:
         del shown["networkEndpoints"]
     return {field: value for field, value in shown.items() if value is not None}
+
+
+def _endpoint(host: str, row: NodeRow) -> dict[str, Any]:
+    """A worker's address; its external one is the same, for whoever asks for external addresses."""
+    external = (row.spec.get("networkConfig") or {}).get("enableExternalIps")
+    found: dict[str, Any] = {"ipAddress": host, "port": row.port}
+    return found | ({"accessConfig": {"externalIp": host}} if external else {})
 
 
 @cache

@@ -168,7 +168,8 @@ def simulate_maintenance_event(plane: ControlPlane, call: Call) -> Model:
 def get_guest_attributes(plane: ControlPlane, call: Call) -> Model:
     wanted = _body(call, actions.GuestAttributesRequest)
     hosted, member = plane.hosted_node(*call.name)
-    return guest.attributes(guest.workers_of(hosted, member, wanted.worker_ids), wanted.query_path)
+    workers = guest.workers_of(hosted, member, wanted.worker_ids)
+    return guest.attributes(workers, wanted.query_path, plane.ssh_host_key())
 
 
 def list_operations(plane: ControlPlane, call: Call) -> Model:

@@ -166,6 +166,10 @@ class Reader:
     def tokens(self) -> list[TokenRow]:
         return self._select(TokenRow, {})
 
+    def projects(self) -> list[ProjectRow]:
+        """Those that have metadata."""
+        return self._select(ProjectRow, {})
+
     def project(self, project: str) -> ProjectRow | None:
         return next(iter(self._select(ProjectRow, {"project": project})), None)
 
