@@ -141,9 +141,8 @@ class Vm:
         else:
             ours, theirs = pty.openpty()
             try:
-                child = subprocess.Popen(
-                    words, stdin=theirs, stdout=theirs, stderr=theirs, preexec_fn=_take_terminal, **own
-                )
+                own["preexec_fn"] = _take_terminal  # one system call: it takes no lock that a thread may hold
+                child = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, **own)
             finally:
                 os.close(theirs)
             streams = {"stdin": os.fdopen(ours, "wb", 0), "stdout": os.fdopen(os.dup(ours), "rb", 0)}

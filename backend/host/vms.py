@@ -18,6 +18,8 @@ from backend.host.workers import HostedSlice, Process
 
 VMS = "vms"
 HOST_KEY = "host_key"
+ANYBODY = "*"
+"""A user name that stands for all, of whoever may do everything."""
 SESSION = "TPUCTL_VM"
 """In the environment of all that runs on a VM: the slice's directory, so that it can be found and ends with it."""
 _GOOGLE = re.compile(r"\s+google-ssh\s+(\{.*\})\s*$")
@@ -64,7 +66,7 @@ def authorized(lines: Iterable[str], username: str, now: float | None = None) ->
     """
     for line in lines:
         name, _, key = line.strip().partition(":")
-        if name != username or not key:
+        if name not in (username, ANYBODY) or not key:
             continue
         expiring = _GOOGLE.search(key)
         if expiring is not None:

@@ -77,7 +77,7 @@ class SliceDetail(Slice):
     """A slice with what a local process needs to use it.
 
     ``environment`` attaches over the Unix socket, ``environment_tcp`` over the loopback endpoint; both hold secrets.
-    ``startup_script`` says how its scripts fare.
+    ``startup_script`` says how its scripts fare; ``ssh_port`` is where its workers listen, once somebody has a key.
     """
 
     workers: list[SliceWorker] = Field(default_factory=list)
@@ -85,6 +85,7 @@ class SliceDetail(Slice):
     directory: str
     socket: str
     startup_script: str | None = None
+    ssh_port: int | None = None
     pid: int | None = None
     environment: dict[str, str] = Field(default_factory=dict)
     environment_tcp: dict[str, str] = Field(default_factory=dict)

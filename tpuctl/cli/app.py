@@ -21,6 +21,7 @@ from tpuctl.cli import (
     run,
     serve,
     simulate,
+    ssh,
     status,
     up,
     version,
@@ -59,6 +60,8 @@ list_verb.app.command("queued-resources")(queued.listing)
 for command in (status.status, logs.logs, attach.attach, up.up, down.down, serve.serve, env.env, version.version):
     app.command()(command)
 
+app.command("ssh")(ssh.ssh)
+app.command("cp")(ssh.copy)
 app.command(context_settings=env.PASSED_ON, add_help_option=False)(env.gcloud)
 
 zsh_first_tab.add()

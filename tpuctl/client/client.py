@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from tpuctl.api.errors import DeadlineExceeded, from_status
+from tpuctl.api.errors import DeadlineExceeded, NotFound, from_status
 from tpuctl.api.names import default_project, default_zone, last, location_name, zone_of
 from tpuctl.client.transport import Transport
 
@@ -180,6 +180,15 @@ class Client:
 
         path = f"/tpuctl/v1/{location_name(self.project, zone or self.zone)}/slices/{quote(node)}:fault"
         return Slice.model_validate(self._transport.call("POST", path, body=request.to_json()))
+
+    def ssh_host_key(self, node: str, zone: str | None = None) -> str:
+        """The public key of the VMs of a slice: ``ssh-ed25519 AAAA...``. Raises NotFound if they have none."""
+        path = f"{self._location(zone)}/nodes/{quote(node)}:getGuestAttributes"
+        answer = self._transport.call("POST", path, body={"queryPath": "hostkeys/", "workerIds": ["0"]})
+        for one in answer.get("guestAttributes") or []:
+            for item in (one.get("queryValue") or {}).get("items") or []:
+                return f"{item['key']} {item['value']}"
+        raise NotFound(f"the VMs of {node} have no SSH host key")
 
     # Queued resources
 

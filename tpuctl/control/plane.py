@@ -43,7 +43,7 @@ from tpuctl.control.views import (
     node_views,
     operation_view,
 )
-from tpuctl.control.vms import has_server, scripts_text
+from tpuctl.control.vms import has_server, listening_port, scripts_text
 from tpuctl.store import JobRow, NodeRow, OperationRow, Reader, Store, Transaction
 
 Result = TypeVar("Result")
@@ -398,9 +398,10 @@ class ControlPlane:
             job = _job_on(node, reader.jobs(project=project))
         hosted = hosted_slice(self.home, node)
         (process,) = some_of(shares(hosted, processes), [worker])
+        port = listening_port(self.home, node.uid)
         script = scripts_text(self.executor, hosted.directory)
         said = telemetry.ask(self.home, node, cores=True)
-        return telemetry.slice_detail(self.executor, node, reader.now, hosted, process, said, job, script)
+        return telemetry.slice_detail(self.executor, node, reader.now, hosted, process, said, job, script, port)
 
     def fault(self, project: str, zone: str, name: str, request: FaultRequest) -> Slice:
         """Break a part of a slice, or mend it; the slice as it is then."""

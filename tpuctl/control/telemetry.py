@@ -102,6 +102,7 @@ def slice_detail(
     said: Said | None,
     job: str | None,
     startup_script: str | None = None,
+    ssh_port: int | None = None,
 ) -> SliceDetail:
     """A slice with what `attach` and `describe` show; the environment is that of ``process``."""
     directory = hosted.directory
@@ -117,6 +118,7 @@ def slice_detail(
         per_core=[Core.model_validate(core) for core in (said["cores"] if said else [])],
         directory=str(directory),
         startup_script=startup_script,
+        ssh_port=ssh_port,
         socket=str(directory / "link.sock"),
         pid=None if identity is None else identity.pid,
         environment=worker_environment(hosted, process, together),

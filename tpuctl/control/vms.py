@@ -11,12 +11,12 @@ import socket
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from backend.files import write_json
+from backend.files import read_json, write_json
 from backend.host.directories import worker_directories, worker_directory
 from backend.host.environment import worker_environment
 from backend.host.executor import LocalExecutor, WorkerState
 from backend.host.metadata import metadata
-from backend.host.vms import SESSION, forget_vm, session_environment, vm_home, write_vm
+from backend.host.vms import ANYBODY, SESSION, VMS, forget_vm, session_environment, vm_home, write_vm
 from backend.host.workers import Process
 from tpuctl.api.home import Home
 from tpuctl.api.nodes import NodeState
@@ -31,6 +31,8 @@ PORT_VARIABLE = "TPUCTL_SSH_PORT"
 NOBODYS_ADDRESS = "127.83.255.254"
 """No worker has it: what listens there listens on all addresses."""
 STARTUP = "startup"
+CLIENT_KEY = "client_key.pub"
+"""Of whoever owns the home: `tpuctl ssh` makes it."""
 
 
 class Vms:
@@ -48,10 +50,12 @@ class Vms:
         """``nodes`` are all there are. Raises OSError."""
         with self._store.read() as reader:
             projects = {row.project: row.metadata for row in reader.projects()}
+        client = self._home.ssh / CLIENT_KEY
+        owner = (f"{ANYBODY}:{client.read_text().strip()}",) if client.exists() else ()
         wanted = {}
         for node in nodes:
             own = node.spec.get("metadata") or {}
-            if node.state is NodeState.READY and (keys := keys_for(projects.get(node.project, {}), own)):
+            if node.state is NodeState.READY and (keys := owner + keys_for(projects.get(node.project, {}), own)):
                 wanted[node.uid] = (node, keys)
         if not (wanted or self._written or not self._begun) or not has_server():
             return
@@ -84,6 +88,12 @@ class Vms:
 def has_server() -> bool:
     """Whether what it takes to log in is installed."""
     return importlib.util.find_spec("asyncssh") is not None
+
+
+def listening_port(home: Home, uid: str) -> int | None:
+    """The port that a slice's workers listen on; None while nobody can log in to them."""
+    said = read_json(home.ssh / VMS / f"{uid}.json")
+    return None if said is None else int(said["port"])
 
 
 def ssh_port() -> int:
