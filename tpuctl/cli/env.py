@@ -31,6 +31,10 @@ def env(client: Client = ClientKind.GCLOUD, proxy: UseProxy = False, shell: Shel
     syntax = shell or current_shell()
     for variable, value in found.items():
         print(export(variable, value, syntax))
+    port = _ssh_port() if client is ClientKind.GCLOUD else 22
+    if port != 22:
+        terminal.say(f"TPU VMs listen on port {port}: give gcloud's ssh --ssh-flag='-p {port}', and its scp")
+        terminal.say(f"  --scp-flag='-P {port}'; tpuctl gcloud does so by itself")
     if client in (ClientKind.PYTHON, ClientKind.SKYPILOT) and not proxy:
         terminal.say(f"For clients written in Python: {AROUND}")
     if sys.stdout.isatty():
@@ -45,7 +49,23 @@ def gcloud(context: typer.Context) -> None:
         raise Problem("gcloud is not installed", "see https://cloud.google.com/sdk/docs/install")
     found = variables(ClientKind.GCLOUD, proxy=False)
     sys.stdout.flush()
-    os.execve(program, [program, *context.args], os.environ | found)  # noqa: S606
+    arguments = with_ssh_port(context.args, _ssh_port())
+    os.execve(program, [program, *arguments], os.environ | found)  # noqa: S606
+
+
+def with_ssh_port(arguments: list[str], port: int) -> list[str]:
+    """gcloud's arguments, with the port that TPU VMs listen on where it is not SSH's own."""
+    if port == 22 or "tpus" not in arguments:
+        return arguments
+    if "ssh" in arguments:
+        return [*arguments, f"--ssh-flag=-p {port}"]
+    return [*arguments, f"--scp-flag=-P {port}"] if "scp" in arguments else arguments
+
+
+def _ssh_port() -> int:
+    from tpuctl.control.vms import ssh_port
+
+    return ssh_port()
 
 
 def variables(client: ClientKind, proxy: bool) -> dict[str, str]:
