@@ -130,13 +130,18 @@ class Move(Model):
 
 
 class PodObstacles(Model):
-    """Why a pod has no room for one slice. ``in_the_way`` are the slices of the place where the fewest chips are."""
+    """Why a pod has no room for one slice.
+
+    ``in_the_way`` are the slices of the place where the fewest chips are in the way, ``withheld`` counts those of its
+    chips that are broken, reserved, spare or under maintenance.
+    """
 
     pod: str
     free: int
     largest_free: str | None = None
     never: bool = False
     in_the_way: list[str] = Field(default_factory=list)
+    withheld: int = 0
     moves: list[Move] = Field(default_factory=list)
 
 

@@ -88,7 +88,9 @@ def placement_view(found: Resource) -> RenderableType:
     for one in found["obstacles"]:
         parts.append(Text.assemble("  ", (one["pod"], "bold"), f": {_why(one)}"))
         names = [name.rpartition("/")[2] for name in one["inTheWay"]]
-        if names:
+        if one.get("withheld"):
+            names.append(f"{one['withheld']} chips that are broken, reserved or spare")
+        if names and not one["never"]:
             parts.append(Text(f"    least in the way: {_some(names)}"))
         if one["moves"]:
             moves = [f"{move['name']} to {move['size']}@{move.get('origin') or 'other cubes'}" for move in one["moves"]]

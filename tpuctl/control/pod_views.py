@@ -81,6 +81,7 @@ def simulated(fleet: Fleet, wanted: Wanted, nodes: Mapping[str, NodeRow], now: f
                 largest_free=None if blocked.largest is None else shape_text(layout, blocked.largest),
                 never=blocked.never,
                 in_the_way=[nodes[uid].full_name for uid in blocking],
+                withheld=_count(blocked.chips & ~_joined(layout, [part.placement.chips for _, part in there])),
                 moves=moves,
             )
         )
