@@ -5,6 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 _PREFIX = "worker-"
+_ATTEMPT = "attempt-"
+
+
+def attempt_directory(job: Path, attempt: int) -> Path:
+    """Where an attempt of a job keeps what it makes: the first in the job's own directory."""
+    return job if attempt == 1 else job / f"{_ATTEMPT}{attempt}"
+
+
+def attempt_directories(job: Path) -> list[Path]:
+    """Those that are there, the job's own first."""
+    return [job, *sorted(path for path in job.glob(f"{_ATTEMPT}*") if path.is_dir())]
 
 
 def worker_directory(job: Path, index: int) -> Path:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from backend.files import last_line, read_json, write_text
+from backend.files import last_line, read_json, write_json, write_text
 from backend.host import process
 from backend.host.directories import artifacts_directory
 from backend.host.environment import runtime_environment
@@ -108,6 +108,11 @@ class LocalExecutor:
             return
         artifacts_directory(directory).mkdir(mode=0o700, exist_ok=True)
         process.launch(directory, [*WORKER, "--directory", str(directory)], os.environ, {signal.SIGTERM})
+
+    def give_notice(self, directory: Path, seconds: float) -> None:
+        """Tell a worker's command that its slice is preempted in so many seconds: SIGTERM, and SIGKILL then."""
+        write_json(directory / "notice.json", {"seconds": seconds})
+        process.end(directory, signal.SIGTERM)
 
     def worker_state(self, directory: Path) -> WorkerState:
         presence = process.presence(directory)

@@ -6,8 +6,11 @@ Paths, headers and the keys of tpu-env are Compute Engine's and Cloud TPU's: /co
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import threading
+import time
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +24,9 @@ from backend.host.workers import HostedSlice, Process
 ROOT = "/computeMetadata/v1/"
 METADATA_DOWN = "metadata-down"
 """While a slice's directory has a file of this name, the metadata servers of its hosts answer nothing."""
+PREEMPTED = "preempted"
+"""A slice's directory has a file of this name once it has been given notice of its preemption."""
+WAIT_SECONDS = 0.05
 FLAVOR = ("Metadata-Flavor", "Google")
 Values = Mapping[str, str]
 
@@ -72,8 +78,7 @@ class MetadataServer:
 
     def __init__(self, host: str, values: Values, directory: Path | None = None) -> None:
         """``directory`` is the slice's. Raises OSError."""
-        down = None if directory is None else directory / METADATA_DOWN
-        self._server = ThreadingHTTPServer((host, 0), _handler(values, down))
+        self._server = ThreadingHTTPServer((host, 0), _handler(values, directory))
         self._server.daemon_threads = True
 
     @property
@@ -88,6 +93,37 @@ class MetadataServer:
 
     def start(self) -> None:
         threading.Thread(target=self._server.serve_forever, name="metadata", daemon=True).start()
+
+
+def current(values: Values, directory: Path | None) -> Values:
+    """``values`` with what changes: whether the slice, whose ``directory`` it is, is about to be preempted."""
+    preempted = directory is not None and (directory / PREEMPTED).exists()
+    event = "TERMINATE_ON_HOST_MAINTENANCE" if preempted else "NONE"
+    return {**values, "instance/preempted": str(preempted).upper(), "instance/maintenance-event": event}
+
+
+def changed(values: Values, directory: Path | None, path: str) -> Values:
+    """The values to answer a GET of ``path`` from: with ``wait_for_change=true`` once what it asks for has changed.
+
+    ``timeout_sec`` is how long that is waited for; with ``last_etag``, the one it was answered with, only as long as
+    it is the same.
+    """
+    query = parse_qs(urlsplit(path).query)
+    before = current(values, directory)
+    if query.get("wait_for_change") != ["true"]:
+        return before
+    known = query.get("last_etag", [etag(answer(before, path)[2])])[0]
+    seconds = query.get("timeout_sec", [""])[0]
+    deadline = time.monotonic() + float(seconds) if seconds.isascii() and seconds.isdigit() else math.inf
+    while True:
+        now = current(values, directory)
+        if etag(answer(now, path)[2]) != known or time.monotonic() >= deadline:
+            return now
+        time.sleep(WAIT_SECONDS)
+
+
+def etag(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def answer(values: Values, path: str) -> tuple[HTTPStatus, str, str]:
@@ -127,24 +163,25 @@ def _camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _handler(values: Values, down: Path | None) -> type[BaseHTTPRequestHandler]:
+def _handler(values: Values, directory: Path | None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         server_version = "Metadata Server for VM"
         sys_version = ""
 
         def do_GET(self) -> None:
-            if down is not None and down.exists():
+            if directory is not None and (directory / METADATA_DOWN).exists():
                 self.close_connection = True
                 return None
             if self.headers.get(FLAVOR[0]) != FLAVOR[1]:
                 return self._reply(HTTPStatus.FORBIDDEN, "text/plain", "Missing Metadata-Flavor:Google header.\n")
-            return self._reply(*answer(values, self.path))
+            return self._reply(*answer(changed(values, directory, self.path), self.path))
 
         def _reply(self, status: HTTPStatus, content_type: str, text: str) -> None:
             data = text.encode()
             self.send_response(status)
             self.send_header(*FLAVOR)
+            self.send_header("ETag", etag(text))
             self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()

@@ -1,7 +1,8 @@
 """Run one process of a job on its TPU VM: `python -m backend.host.worker --directory JOBDIR/worker-N`.
 
 Reads job.json, keeps the output in log.jsonl, writes exit.json when the command and its process group have gone.
-The command ends with the worker, however the worker ends. SIGTERM cancels: SIGTERM to the group, SIGKILL 5 s later.
+The command ends with the worker, however the worker ends. SIGTERM cancels: SIGTERM to the group, SIGKILL 5 s later, or
+as many as notice.json says, where the slice is about to be preempted.
 The VM's metadata server runs in a thread of the worker.
 """
 
@@ -38,6 +39,7 @@ SPARE_BYTES = 1 << 20
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 RESERVE = "exit.reserve"
+NOTICE = "notice.json"
 
 
 @dataclass
@@ -109,6 +111,12 @@ class Command:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signum)
 
+    def end(self, grace: float, now: float) -> None:
+        """Ask the group to end within ``grace`` seconds; who has been asked before has no more time than then."""
+        if self.kill_at is None:
+            self.signal_group(signal.SIGTERM)
+        self.kill_at = now + grace if self.kill_at is None else min(self.kill_at, now + grace)
+
     def has_ended(self) -> bool:
         """Whether it has ended. It is left unreaped, so that its group's id stays its own."""
         return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
@@ -165,7 +173,7 @@ def _run(job: dict[str, Any], log: Log, directory: Path) -> Ended:
         if metadata is not None:
             metadata.start()
         running = Command(process)
-        status = _supervise(running, log, wakeup, cancelled)
+        status = _supervise(running, log, wakeup, cancelled, directory)
     code, signum = (status, None) if status >= 0 else (None, -status)
     return Ended(code, signum, running.end_time or time.time())
 
@@ -194,7 +202,17 @@ def _start(command: list[str], folder: str, environment: dict[str, str]) -> subp
     )
 
 
-def _supervise(command: Command, log: Log, wakeup: socket.socket, cancelled: list[int]) -> int:
+def _grace(directory: Path) -> float:
+    """Seconds that the command has to end: those until its slice is preempted, if it has been told of that just now.
+
+    NOTICE is taken away as it is read: SIGTERM again, without another notice, cancels.
+    """
+    said = read_json(directory / NOTICE)
+    (directory / NOTICE).unlink(missing_ok=True)
+    return GRACE_SECONDS if said is None else float(said["seconds"])
+
+
+def _supervise(command: Command, log: Log, wakeup: socket.socket, cancelled: list[int], directory: Path) -> int:
     """Store output, pass on cancellation, and see the whole group gone; returns Popen's status of the command."""
     pipes = [Pipe(name, file, log) for name, file in _streams(command.process)]
     drain_until: float | None = None
@@ -213,9 +231,9 @@ def _supervise(command: Command, log: Log, wakeup: socket.socket, cancelled: lis
             for pipe in pipes:
                 if pipe.flush_at is not None and pipe.flush_at <= now:
                     pipe.flush()
-            if cancelled and command.kill_at is None:
-                command.signal_group(signal.SIGTERM)
-                command.kill_at = now + GRACE_SECONDS
+            while cancelled:
+                command.end(_grace(directory), now)
+                cancelled.pop()
             if command.kill_at is not None and command.kill_at <= now:
                 command.signal_group(signal.SIGKILL)
                 command.kill_at = now + GRACE_SECONDS

@@ -15,7 +15,8 @@ class ApiFault(Model):
     Of what matches ``name``, a pattern such as ``train-*`` of ids, the fault strikes each with ``probability``, drawn
     with ``seed``, and no more than ``count`` in all (None: no end). ``method`` is one of the Cloud TPU API, such as
     ``nodes.get``. Times are in seconds: ``after`` from when a node is READY on, and ``seconds`` for which it lasts
-    (None: until it is cleared). ``limit`` is a number of requests a minute.
+    (None: until it is cleared). ``limit`` is a number of requests a minute. ``at_step`` is the step that the job on the
+    node has logged when it happens, in an attempt that comes to it from below; ``count`` is 1 then if it is not given.
 
     ``seen`` is how many have matched so far, and ``struck`` how many of them were struck.
     """
@@ -29,6 +30,7 @@ class ApiFault(Model):
     method: str | None = None
     after: float | None = Field(default=None, ge=0, le=10**9)
     seconds: float | None = Field(default=None, gt=0, le=10**9)
+    at_step: int | None = Field(default=None, ge=1, le=10**12)
     limit: int | None = Field(default=None, ge=0, le=10**6)
     seen: int = 0
     struck: int = 0

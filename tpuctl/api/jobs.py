@@ -25,17 +25,30 @@ class JobState(StrEnum):
         return self not in (JobState.QUEUED, JobState.RUNNING)
 
 
-class JobRequest(Model):
-    """What to run and where: on an existing ``slice``, or on a new one named after the job.
+class RestartPolicy(StrEnum):
+    """After which ends of an attempt another one follows; each covers what those before it do."""
+
+    NEVER = "never"
+    ON_PREEMPTION = "on-preemption"
+    ON_FAILURE = "on-failure"
+    ALWAYS = "always"
+
+
+class JobPlan(Model):
+    """Where and when to run: on an existing ``slice``, or on a new one named after the job.
 
     The new one is of ``accelerator_type`` or ``accelerator_config``, as a node is; ``num_slices`` of them are joined
     over the data-centre network.
     ``processes`` share the hosts equally; by default there is one a host, or one in all where the hosts are many.
-    ``workers`` are the processes that run the command, by default all. ``environment`` is the whole environment of the
-    command; ``working_directory`` is absolute.
+    ``workers`` are the processes that run the command, by default all.
+
+    ``restart`` says when another attempt follows, at most ``max_restarts`` times (None: see control/restarts.py);
+    ``checkpoint_dir``, absolute, is where attempts keep what later ones resume from. With ``queue`` a job waits for a
+    busy slice, for capacity, in any of ``zones``, and for quota, before others of a lower ``priority``; without it
+    fails at once. It waits for the jobs ``after`` to succeed. ``timeout`` is in seconds of running, all attempts taken
+    together. ``array_index`` is its number in an array of jobs.
     """
 
-    name: str | None = None
     zone: str | None = None
     slice: str | None = None
     accelerator_type: str | None = None
@@ -44,6 +57,22 @@ class JobRequest(Model):
     keep_slice: bool = False
     processes: int | None = None
     workers: list[int] | None = None
+    restart: RestartPolicy = RestartPolicy.NEVER
+    max_restarts: int | None = Field(default=None, ge=0, le=10**6)
+    checkpoint_dir: str | None = None
+    queue: bool = False
+    priority: int = Field(default=0, ge=-(10**6), le=10**6)
+    zones: list[str] = Field(default_factory=list)
+    spot: bool = False
+    after: list[str] = Field(default_factory=list)
+    timeout: float | None = Field(default=None, gt=0, le=10**9)
+    array_index: int | None = Field(default=None, ge=0)
+
+
+class JobRequest(JobPlan):
+    """A job to be. ``environment`` is the whole environment of the command; ``working_directory`` is absolute."""
+
+    name: str | None = None
     command: list[str] = Field(min_length=1)
     working_directory: str
     environment: dict[str, str] = Field(default_factory=dict)
@@ -72,6 +101,27 @@ class JobWorker(Model):
     signal: int | None = None
 
 
+class Attempt(Model):
+    """One run of a job's command. ``ended`` says why it ended, "" while it has not; ``detail`` says more.
+
+    ``metrics_tail`` are its last rows of metrics, ``metrics`` the last value of each.
+    """
+
+    number: int
+    ended: str = ""
+    detail: str = ""
+    slice: str = ""
+    zone: str = ""
+    exit_code: int | None = None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    host_seconds: float | None = None
+    device_seconds: float | None = None
+    metrics: dict[str, float] = Field(default_factory=dict)
+    metrics_tail: list[dict[str, float]] = Field(default_factory=list)
+    artifacts: list[str] = Field(default_factory=list)
+
+
 class Job(Model):
     """``exit_code`` is 128+signal for a command ended by a signal, as a shell shows it.
 
@@ -81,6 +131,9 @@ class Job(Model):
 
     ``metrics`` holds the last value of each metric, ``metrics_tail`` the last rows, oldest first.
     ``host_seconds`` is measured from the worker's start to its end; ``device_seconds`` is simulated device time.
+
+    ``attempts`` are those that have ended, of a job that has been restarted; ``attempt`` is the number of the one that
+    runs, or is to. ``waits_for`` says what a queued job waits for.
     """
 
     name: str
@@ -115,6 +168,12 @@ class Job(Model):
     device_seconds: float | None = None
     pid: int | None = None
     directory: str = ""
+    attempt: int = 1
+    attempts: list[Attempt] = Field(default_factory=list)
+    restart: RestartPolicy = RestartPolicy.NEVER
+    checkpoint_dir: str | None = None
+    priority: int = 0
+    waits_for: str | None = None
 
 
 class JobList(Model):
@@ -126,6 +185,7 @@ class LogRecord(Model):
 
     type: Literal["log"] = "log"
     worker: int = 0
+    attempt: int = 1
     offset: int
     stream: Literal["stdout", "stderr"]
     time: float
@@ -139,6 +199,7 @@ class JobChanged(Model):
 
 class MetricsLogged(Model):
     type: Literal["metrics"] = "metrics"
+    attempt: int = 1
     values: dict[str, float]
 
 

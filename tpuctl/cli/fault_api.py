@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from pydantic.alias_generators import to_camel
 
 from tpuctl.api.fault_kinds import KINDS, FaultKind
 from tpuctl.cli import complete
@@ -43,6 +44,11 @@ OWN = {
         None,
         typer.Option(metavar="SECONDS", min=0, help="So long after the node is READY; at once by default."),
     ),
+    "at_step": (
+        int | None,
+        None,
+        typer.Option(metavar="N", min=1, help="When the job on the node has logged step N; once, if --count says no other."),
+    ),
     "seconds": (
         float | None,
         None,
@@ -60,7 +66,12 @@ def _how_often(row: dict[str, Any]) -> str:
 
 
 def _settings(row: dict[str, Any]) -> str:
-    return " ".join(f"{name}={row[name]:g}" if name != "method" else row[name] for name in OWN if name in row)
+    keys = {name: to_camel(name) for name in OWN}
+    return " ".join(
+        f"{name.replace('_', '-')}={row[key]:g}" if name != "method" else row[key]
+        for name, key in keys.items()
+        if key in row
+    )
 
 
 COLUMNS = (

@@ -57,7 +57,7 @@ def _watch(client: Client, name: str, follower: _Follower) -> Job:
     """Show what happens until the stream ends or breaks off; return the job as it was seen last."""
     with follower.progress:
         try:
-            for event in client.watch_job(name, list(follower.offsets.values())):
+            for event in client.watch_job(name, list(follower.offsets.values()), follower.attempt):
                 follower.see(event)
             follower.job = client.get_job(name)
         except Unavailable:
@@ -72,24 +72,35 @@ class _Follower:
     def __init__(self, job: Job, script_output: TextIO) -> None:
         self.output = WorkerOutput(len(job.workers) > 1, stdout=script_output)
         self.progress = JobProgress()
+        self.attempt = 1
         self.offsets = dict.fromkeys([worker.index for worker in job.workers] or [0], 0)
         self.job: Job | None = None
 
     def see(self, event: JobEvent) -> None:
         match event.type:
             case "log":
+                self._go_on_with(event.attempt)
                 self.offsets[event.worker] = event.offset
                 text = self.output.take(event)
                 if text:
                     with self.progress.paused(text):
                         self.output.put(event.stream, text)
             case "metrics":
+                self._go_on_with(event.attempt)
                 self.progress.metrics(event.values)
             case "progress":
                 self.progress.doing(event.message)
             case "job":
                 self.job = event.job
                 self.progress.job(event.job)
+
+    def _go_on_with(self, attempt: int) -> None:
+        """What comes is of that attempt: its output begins anew, and its metrics go on from where it resumed."""
+        if attempt == self.attempt:
+            return
+        self.attempt = attempt
+        self.offsets = dict.fromkeys(self.offsets, 0)
+        self.progress.attempt(attempt)
 
 
 def _cancelled(client: Client, name: str) -> bool:

@@ -17,6 +17,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from tpuctl.api.joined_rows import joined
 from tpuctl.cli import steps, terminal, training
 from tpuctl.cli.bars import bar
 from tpuctl.cli.units import seconds_text
@@ -33,7 +34,7 @@ class JobProgress:
     """A region below the script's output. Use it as a context; ``rows`` holds the metrics seen so far."""
 
     def __init__(self) -> None:
-        self.rows: list[Mapping[str, float]] = []
+        self._attempts: list[list[Mapping[str, float]]] = [[]]
         self._console = terminal.stderr()
         self._live: Live | None = None
         self._shown: RenderableType | None = None
@@ -42,6 +43,15 @@ class JobProgress:
         self._line_open = False
         self._running = False
         self._logged_at = 0.0
+
+    @property
+    def rows(self) -> list[Mapping[str, float]]:
+        """Those of all attempts, without what a later one has done again."""
+        return joined(self._attempts)
+
+    def attempt(self, number: int) -> None:
+        """Another attempt has begun."""
+        self._attempts.append([])
 
     def __enter__(self) -> Self:
         self._draw()
@@ -61,7 +71,7 @@ class JobProgress:
     def doing(self, message: str) -> None:
         """The control plane says what it does for the job; what it did before is done."""
         self._finish_step()
-        if self.rows:
+        if self._attempts[-1]:
             return
         message = message[:1].upper() + message[1:]
         self._doing, self._doing_since = message, time.monotonic()
@@ -79,8 +89,8 @@ class JobProgress:
             return
         self._logged_at = row.get("time", self._logged_at)
         values = training.scalars(row)
-        self.rows.append(row)
-        self._show(_bars(row, values, training.host_step_seconds(self.rows[-RECENT_ROWS:])))
+        self._attempts[-1].append(row)
+        self._show(_bars(row, values, training.host_step_seconds(self._attempts[-1][-RECENT_ROWS:])))
 
     def _finish_step(self) -> None:
         if not self._doing:

@@ -146,18 +146,25 @@ class Client:
         """Forget an ended job, its output and its artifacts."""
         self._transport.call("DELETE", f"{self._jobs}/{quote(job)}")
 
-    def job_logs(self, job: str, offsets: Sequence[int] = (0,)) -> Iterator[LogRecord]:
-        """What its workers have written so far, each from its offset on."""
+    def job_logs(self, job: str, offsets: Sequence[int] = (0,), attempt: int | None = None) -> Iterator[LogRecord]:
+        """What its workers have written so far in an attempt, by default the last, each from its offset on."""
         from tpuctl.api.jobs import LogRecord
 
-        for value in self._transport.stream(f"{self._jobs}/{quote(job)}/logs", offset=_listed(offsets)):
+        for value in self._transport.stream(
+            f"{self._jobs}/{quote(job)}/logs", offset=_listed(offsets), attempt=attempt or 0
+        ):
             yield LogRecord.model_validate(value)
 
-    def watch_job(self, job: str, offsets: Sequence[int] = (0,)) -> Iterator[JobEvent]:
-        """Its events as they happen, until it has ended. The output of each worker starts at its offset."""
+    def watch_job(self, job: str, offsets: Sequence[int] = (0,), attempt: int = 1) -> Iterator[JobEvent]:
+        """Its events as they happen, until it has ended, from ``attempt`` on.
+
+        The output of each worker in that one starts at its offset.
+        """
         from tpuctl.api.jobs import parse_event
 
-        for value in self._transport.stream(f"{self._jobs}/{quote(job)}:watch", offset=_listed(offsets)):
+        for value in self._transport.stream(
+            f"{self._jobs}/{quote(job)}:watch", offset=_listed(offsets), attempt=attempt
+        ):
             yield parse_event(value)
 
     # Status

@@ -20,7 +20,7 @@ from tpuctl.store import ApiFaultRow, NodeRow, OperationRow, QueuedRow, Store, T
 
 WINDOW_SECONDS = 60.0
 """What a rate limit counts in."""
-SETTINGS = ("method", "after", "seconds", "limit")
+SETTINGS = ("method", "after", "at_step", "seconds", "limit")
 DEFAULTS: dict[str | tuple[str, str], Any] = {
     "after": 0.0,
     "limit": 10,
@@ -230,13 +230,14 @@ def _rule(wanted: ApiFault, now: float) -> ApiFaultRow:
         id=f"{kind.name}-{secrets.token_hex(2)}",
         kind=kind.name,
         name=wanted.name or "*",
-        count=wanted.count,
+        count=1 if wanted.count is None and wanted.at_step is not None else wanted.count,
         probability=wanted.probability,
         seed=wanted.seed,
         method=chosen.get("method"),
         after=chosen.get("after"),
         seconds=chosen.get("seconds"),
         rate=chosen.get("limit"),
+        at_step=chosen.get("at_step"),
         create_time=now,
     )
 

@@ -9,30 +9,41 @@ from typing import Any
 from backend.driver.membership import Membership, membership
 from backend.errors import TpuError
 from backend.files import read_json, write_json
-from backend.host.directories import worker_directory
+from backend.host.directories import attempt_directory, worker_directory
 from backend.host.environment import merged, worker_environment
 from backend.host.executor import Exit, LocalExecutor, WorkerState
 from backend.host.metadata import metadata
 from backend.host.workers import HostedSlice, Process
-from tpuctl.api.errors import ResourceExhausted
+from tpuctl.api.errors import FailedPrecondition, ResourceExhausted
 from tpuctl.api.home import Home
-from tpuctl.api.jobs import JobRequest, JobWorker, WorkerPhase
+from tpuctl.api.jobs import JobPlan, JobWorker, RestartPolicy, WorkerPhase
 from tpuctl.api.names import worker_label
 from tpuctl.control.job_states import shell_status
 from tpuctl.control.metrics_file import METRICS_FILE
 from tpuctl.store import JobRow
 
+ENVIRONMENT = "environment.json"
+"""The environment of a job that starts later, or again."""
 
-def worker_place(home: Home, job: JobRow, number: int) -> Path:
-    """The directory of one of the job's workers. A job of an earlier version has its only one in the job's own."""
-    directory = home.job(job.uid)
+
+def worker_place(home: Home, job: JobRow, number: int, attempt: int | None = None) -> Path:
+    """The directory of one of the workers of an attempt, by default the present one.
+
+    A job of an earlier version has its only one in the job's own.
+    """
+    directory = attempt_place(home, job, attempt)
     return worker_directory(directory, number) if job.workers else directory
 
 
-def worker_places(home: Home, job: JobRow) -> dict[int, Path]:
+def worker_places(home: Home, job: JobRow, attempt: int | None = None) -> dict[int, Path]:
     """The directories of the workers that run the job's command, by their numbers."""
     numbers = [worker["index"] for worker in job.workers] or [0]
-    return {number: worker_place(home, job, number) for number in numbers}
+    return {number: worker_place(home, job, number, attempt) for number in numbers}
+
+
+def attempt_place(home: Home, job: JobRow, attempt: int | None = None) -> Path:
+    """The directory of an attempt, by default the present one."""
+    return attempt_directory(home.job(job.uid), job.attempt if attempt is None else attempt)
 
 
 def new_worker(process: Process) -> dict[str, Any]:
@@ -61,7 +72,7 @@ def worker_now(executor: LocalExecutor, place: Path, worker: dict[str, Any]) -> 
 
 
 def artifacts(directory: Path) -> list[str]:
-    """The files a job has left, as absolute paths."""
+    """The files an attempt has left, as absolute paths."""
     return sorted(str(path) for path in (directory / "artifacts").rglob("*") if path.is_file())
 
 
@@ -79,23 +90,47 @@ def notice_seconds(place: Path) -> float:
         return Membership.notice_seconds
 
 
-def write_job_files(
-    home: Home, executor: LocalExecutor, job: JobRow, hosted: HostedSlice, running: list[Process], request: JobRequest
-) -> None:
-    """What each worker is to run; the only place where the user's environment is kept."""
+def keep_environment(home: Home, job: JobRow, environment: Mapping[str, str]) -> None:
+    """For attempts to come; only the user can read it. Raises ResourceExhausted."""
     directory = home.job(job.uid)
     try:
-        directory.mkdir(mode=0o700, parents=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_json(directory / ENVIRONMENT, dict(environment))
+    except OSError as error:
+        raise ResourceExhausted(f"cannot write {directory}: {error.strerror}; nothing was changed") from error
+
+
+def kept_environment(home: Home, job: JobRow) -> dict[str, str]:
+    """Raises FailedPrecondition if it is not there any more."""
+    kept = read_json(home.job(job.uid) / ENVIRONMENT)
+    if kept is None:
+        raise FailedPrecondition(f"{home.job(job.uid) / ENVIRONMENT} is gone: the job cannot be started again")
+    return {str(name): str(value) for name, value in kept.items()}
+
+
+def write_job_files(
+    home: Home,
+    executor: LocalExecutor,
+    job: JobRow,
+    hosted: HostedSlice,
+    running: list[Process],
+    environment: Mapping[str, str],
+) -> None:
+    """What each worker of the present attempt is to run. Another time, it writes the same again."""
+    directory = attempt_place(home, job)
+    given_to_all = {**environment, **attempt_environment(job)}
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for process in running:
             place = worker_directory(directory, process.index)
-            place.mkdir(mode=0o700)
-            given = beside_label(request.environment, process.index) if len(running) > 1 else request.environment
+            place.mkdir(mode=0o700, exist_ok=True)
+            given = beside_label(given_to_all, process.index) if len(running) > 1 else given_to_all
             write_json(
                 place / "job.json",
                 {
                     "name": job.name,
-                    "command": request.command,
-                    "workingDirectory": request.working_directory,
+                    "command": job.command,
+                    "workingDirectory": job.working_directory,
                     "environment": merged(given, worker_environment(hosted, process, job.name)),
                     "metadata": {
                         "host": process.worker.ip_address,
@@ -107,6 +142,17 @@ def write_job_files(
     except OSError as error:
         executor.remove(directory)
         raise ResourceExhausted(f"cannot write {directory}: {error.strerror}; nothing was changed") from error
+
+
+def attempt_environment(job: JobRow) -> dict[str, str]:
+    """What a job's command is told of its attempts, of where it keeps checkpoints, and of its place in an array."""
+    plan = JobPlan.model_validate(job.plan)
+    told = {"TPUCTL_ATTEMPT": str(job.attempt)} if plan.restart is not RestartPolicy.NEVER else {}
+    if plan.checkpoint_dir is not None:
+        told["TPUCTL_CHECKPOINT_DIR"] = plan.checkpoint_dir
+    if plan.array_index is not None:
+        told["TPUCTL_ARRAY_INDEX"] = str(plan.array_index)
+    return told
 
 
 def beside_label(environment: Mapping[str, str], worker: int) -> dict[str, str]:

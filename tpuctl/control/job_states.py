@@ -13,6 +13,7 @@ from tpuctl.api.nodes import NodeState
 
 class JobAction(Enum):
     KEEP = auto()
+    WAIT = auto()  # it has no slice yet: see job_waits.py
     START = auto()  # start the workers
     ADOPT = auto()  # some have been started, but that was not written down
     DROP = auto()  # cancelled before it ran
@@ -51,12 +52,23 @@ def slice_state(node: NodeState | None) -> SliceState:
 
 
 def next_action(
-    state: JobState, workers: Collection[WorkerState], chips: SliceState, *, cancel_requested: bool, failed: bool
+    state: JobState,
+    workers: Collection[WorkerState],
+    chips: SliceState,
+    *,
+    cancel_requested: bool,
+    failed: bool,
+    waiting: bool = False,
 ) -> JobAction:
-    """``workers`` are the states of all workers; ``failed`` says that one has ended in failure."""
+    """``workers`` are the states of all workers; ``failed`` says that one has ended in failure.
+
+    ``waiting`` says that the job waits for what it needs before it has its slice.
+    """
     match state:
         case JobState.QUEUED if set(workers) == {WorkerState.ABSENT}:
-            return JobAction.DROP if cancel_requested else _BEFORE_START[chips]
+            if cancel_requested:
+                return JobAction.DROP
+            return JobAction.WAIT if waiting else _BEFORE_START[chips]
         case JobState.QUEUED:
             return JobAction.ADOPT
         case JobState.RUNNING if WorkerState.RUNNING in workers:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 
+from backend.host.address import Address
 from backend.host.executor import LocalExecutor
-from tpuctl.api.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
+from backend.host.workers import HostedSlice, Process
+from tpuctl.api.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    ResourceExhausted,
+)
 from tpuctl.api.home import Home
-from tpuctl.api.jobs import JobRequest, JobState
+from tpuctl.api.jobs import JobPlan, JobRequest, JobState, RestartPolicy
 from tpuctl.api.names import check_id, check_project, default_zone, job_name
-from tpuctl.api.nodes import NodeSpec
-from tpuctl.control import nodes
+from tpuctl.api.nodes import NodeSpec, SchedulingConfig
+from tpuctl.control import catalogue, nodes
 from tpuctl.control.hosted import hosted_slice, shares, some_of
-from tpuctl.control.job_files import new_worker, worker_places, write_job_files
+from tpuctl.control.job_files import keep_environment, new_worker, worker_places, write_job_files
 from tpuctl.control.job_states import SliceState, slice_state
+from tpuctl.control.job_waits import For, refused, waits
 from tpuctl.store import JobRow, NodeRow, Reader, Transaction
 
 
@@ -33,40 +44,139 @@ def create(change: Transaction, home: Home, executor: LocalExecutor, project: st
     _check(request)
     if change.job(project=project, name=name) is not None:
         raise AlreadyExists(f"Resource '{job_name(project, name)}' already exists; delete it or use another name")
-    uid = change.new_uid()
-    zone = request.zone or default_zone()
-    if request.slice is not None:
-        node = nodes.find(change, project, zone, request.slice)
-        _check_usable(change, node, home, executor)
-    else:
-        spec = NodeSpec(accelerator_type=request.accelerator_type, accelerator_config=request.accelerator_config)
-        node = nodes.create(change, project, zone, name, spec, num_slices=request.num_slices, owner=uid)
-    hosted = hosted_slice(home, node)
-    shared = shares(hosted, request.processes)
-    running = some_of(shared, request.workers)
+    zone = request.zone or next(iter(request.zones), None) or default_zone()
+    for other in request.after:
+        find(change, project, other)
     job = JobRow(
-        uid=uid,
+        uid=change.new_uid(),
         project=project,
         zone=zone,
         name=name,
         state=JobState.QUEUED,
         command=request.command,
         working_directory=request.working_directory,
-        slice=node.name,
-        accelerator_type=node.accelerator_type,
-        topology=node.topology,
-        num_slices=node.num_slices,
+        slice=request.slice or name,
+        accelerator_type="",
         create_time=change.now,
+        ephemeral_slice=request.slice is None,
+        keep_slice=request.keep_slice,
+        plan=plan_of(request).to_json(),
+        waits=waits(For.JOBS, _comes_after(request.after)) if request.after else None,
+    )
+    node: NodeRow | None = None
+    if request.slice is None:
+        for where in zones_of(job):
+            catalogue.check_type(catalogue.check_zone(where), node_spec(request))
+    if request.slice is not None:
+        node = nodes.find(change, project, zone, request.slice)
+        job = _wait_for_slice(change, home, executor, job, node)
+    elif job.waits is None:
+        node, job = _ask_for_slice(change, job)
+    hosted = hosted_slice(home, node) if node is not None else imagined_slice(job)
+    job, running = prepared(job, hosted)
+    change.insert(job)
+    on = f"on slice {job.slice}" if job.waits is None else job.waits["reason"]
+    change.event(job.full_name, f"-> {job.state}", on)
+    if job.waits is not None or request.queue or request.restart is not RestartPolicy.NEVER:
+        keep_environment(home, job, request.environment)
+    if job.waits is None:
+        write_job_files(home, executor, job, hosted, running, request.environment)
+    if request.checkpoint_dir is not None:
+        _make_folder(request.checkpoint_dir)
+    return job
+
+
+def plan_of(request: JobRequest) -> JobPlan:
+    """What of a request is kept for later: not its command, nor its environment."""
+    return JobPlan.model_validate({name: getattr(request, name) for name in JobPlan.model_fields})
+
+
+def node_spec(plan: JobPlan) -> NodeSpec:
+    """The slice to make for a job."""
+    scheduling = SchedulingConfig(spot=True) if plan.spot else None
+    return NodeSpec(
+        accelerator_type=plan.accelerator_type,
+        accelerator_config=plan.accelerator_config,
+        scheduling_config=scheduling,
+    )
+
+
+def zones_of(job: JobRow) -> list[str]:
+    """Where a slice may be made for a job, the one to try first in front."""
+    given = job.plan.get("zones") or []
+    return list(dict.fromkeys([job.zone, *given]))
+
+
+def prepared(job: JobRow, hosted: HostedSlice) -> tuple[JobRow, list[Process]]:
+    """The job as it runs on a slice, and its processes that run the command. Raises InvalidArgument."""
+    plan = JobPlan.model_validate(job.plan)
+    shared = shares(hosted, plan.processes)
+    running = some_of(shared, plan.workers)
+    on = dataclasses.replace(
+        job,
+        accelerator_type=hosted.kind.name,
+        topology=hosted.kind.topology,
+        num_slices=hosted.num_slices,
         processes=len(shared),
         hosts=hosted.num_hosts,
         workers=[new_worker(process) for process in running],
-        ephemeral_slice=request.slice is None,
-        keep_slice=request.keep_slice,
     )
-    change.insert(job)
-    change.event(job.full_name, f"-> {job.state}", f"on slice {node.name}")
-    write_job_files(home, executor, job, hosted, running, request)
-    return job
+    return on, running
+
+
+def imagined_slice(job: JobRow) -> HostedSlice:
+    """The slice that is to be made for a job, as far as it is known."""
+    plan = JobPlan.model_validate(job.plan)
+    kind = catalogue.check_type(catalogue.check_zone(job.zone), node_spec(plan))
+    count = plan.num_slices
+    return HostedSlice(Path(), job.uid, job.slice, job.zone, job.project, kind, Address("127.0.0.1", 8470), count)
+
+
+def _ask_for_slice(change: Transaction, job: JobRow) -> tuple[NodeRow | None, JobRow]:
+    """The slice that is made for a job in the first of its zones that has room; or it waits. Raises ApiError."""
+    plan = JobPlan.model_validate(job.plan)
+    try:
+        made = nodes.create(
+            change,
+            job.project,
+            job.zone,
+            job.slice,
+            node_spec(plan),
+            num_slices=plan.num_slices,
+            owner=job.uid,
+        )
+    except ResourceExhausted as error:
+        if not plan.queue:
+            raise
+        return None, dataclasses.replace(job, waits=refused(None, error.message, change.now))
+    return made, job
+
+
+def _wait_for_slice(change: Transaction, home: Home, executor: LocalExecutor, job: JobRow, node: NodeRow) -> JobRow:
+    """The job, which waits if others have the slice and it may. Raises FailedPrecondition."""
+    if slice_state(node.state) is SliceState.GONE and job.plan.get("restart") == RestartPolicy.NEVER:
+        raise FailedPrecondition(f"slice {node.name} is {node.state}; use one that is READY")
+    if job.waits is not None:
+        return job
+    other = next(iter(_users(change, node)), None)
+    if other is None:
+        gone = slice_state(node.state) is SliceState.GONE
+        return dataclasses.replace(job, waits=waits(For.SLICE, f"slice {node.name} is {node.state}")) if gone else job
+    if not job.plan.get("queue"):
+        raise _busy(home, executor, node, other)
+    return dataclasses.replace(job, waits=waits(For.SLICE, f"slice {node.name} is busy: job {other.name} has it"))
+
+
+def _comes_after(names: Sequence[str]) -> str:
+    return f"it runs after {', '.join(names)}"
+
+
+def _make_folder(path: str) -> None:
+    try:
+        Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        text = getattr(error, "strerror", None) or str(error)
+        raise InvalidArgument.of_fields({"checkpointDir": f"{path} cannot be made: {text}"}) from error
 
 
 def cancel(change: Transaction, job: JobRow) -> JobRow:
@@ -98,6 +208,12 @@ def _check(request: JobRequest) -> None:
         raise InvalidArgument(
             "give either slice, an existing one, or acceleratorType or acceleratorConfig for a new one"
         )
+    if request.slice is not None and (request.zones or request.spot):
+        raise InvalidArgument("zones and spot are for a new slice")
+    if request.max_restarts is not None and request.restart is RestartPolicy.NEVER:
+        raise InvalidArgument.of_fields({"maxRestarts": "needs restart: on-preemption, on-failure or always"})
+    if request.checkpoint_dir is not None and not Path(request.checkpoint_dir).is_absolute():
+        raise InvalidArgument.of_fields({"checkpointDir": f"{request.checkpoint_dir} is not an absolute path"})
     if request.slice is not None and request.num_slices != 1:
         raise InvalidArgument("numSlices is for a new slice: an existing one has the slices it has")
     folder = Path(request.working_directory)
@@ -117,14 +233,15 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _check_usable(change: Transaction, node: NodeRow, home: Home, executor: LocalExecutor) -> None:
-    """Raises FailedPrecondition if a job cannot be queued on ``node`` now."""
-    if slice_state(node.state) is SliceState.GONE:
-        raise FailedPrecondition(f"slice {node.name} is {node.state}; use one that is READY")
-    for other in change.jobs(project=node.project, zone=node.zone, slice=node.name):
-        if not other.state.ended:
-            pids = (executor.command_pid(place) for place in worker_places(home, other).values())
-            pid = next((pid for pid in pids if pid is not None), None)
-            running = "is queued for it" if pid is None else f"is running on it (pid {pid})"
-            advice = "wait for it, cancel it or use another slice"
-            raise FailedPrecondition(f"slice {node.name} is busy: job {other.name} {running}; {advice}")
+def _users(change: Transaction, node: NodeRow) -> list[JobRow]:
+    """The jobs that have a slice or wait for it."""
+    found = change.jobs(project=node.project, zone=node.zone, slice=node.name)
+    return [job for job in found if not job.state.ended]
+
+
+def _busy(home: Home, executor: LocalExecutor, node: NodeRow, other: JobRow) -> FailedPrecondition:
+    pids = (executor.command_pid(place) for place in worker_places(home, other).values())
+    pid = next((pid for pid in pids if pid is not None), None)
+    running = "is queued for it" if pid is None else f"is running on it (pid {pid})"
+    advice = "wait for it, cancel it or use another slice"
+    return FailedPrecondition(f"slice {node.name} is busy: job {other.name} {running}; {advice}")

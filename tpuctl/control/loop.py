@@ -48,7 +48,7 @@ def pause(nodes: list[NodeRow], jobs: list[JobRow], queue: list[QueuedRow], held
     """Seconds until the next look, if nobody wakes the loop before; ``held`` says that faults hold up operations."""
     if any(row.state not in QUIET for row in queue):
         return BUSY_SECONDS
-    if any(not is_settled(node.state) for node in nodes) or any(job.state is JobState.QUEUED for job in jobs):
+    if any(not is_settled(node.state) for node in nodes) or any(map(_is_starting, jobs)):
         return BUSY_SECONDS
     timed = held or any(node.faults for node in nodes)
     return RUNNING_SECONDS if jobs or timed else IDLE_SECONDS
@@ -62,7 +62,7 @@ class Loop:
         self._placing = placing
         self._vms = Vms(store, executor, home)
         self._nodes = NodeReconciler(store, executor, home, placing)
-        self._jobs = JobReconciler(store, executor, home)
+        self._jobs = JobReconciler(store, executor, home, placing)
         self._queue = QueuedReconciler(store, placing)
         self.trouble: str | None = None
         """Why a step cannot be taken now; None if all goes well."""
@@ -114,8 +114,11 @@ class Loop:
         nodes = self._read_nodes(full)
         went_well += [self._try(partial(self._nodes.step, held=held), node, jobs) for node in nodes]
         queue, owned = self._read_queue(full)
-        step = partial(self._queue.step, places=self._places())
+        places = self._places()
+        step = partial(self._queue.step, places=places)
         went_well += [self._try(step, row, owned.get(row.full_name, [])) for row in queue]
+        waiting = self._jobs.waiting
+        went_well += [self._try(waiting.make, job, place) for job, place in waiting.admitted(places)]
         if not all(went_well):
             return TROUBLE_SECONDS
         if full:
@@ -187,7 +190,7 @@ class Loop:
         """Where those who wait can have their nodes now, by uid."""
         with self._store.read() as reader:
             found = [candidate(row, reader.now) for row in reader.queued_resources(state=WAITING)]
-        return self._placing.admit([one for one in found if one is not None])
+        return self._placing.admit([*(one for one in found if one is not None), *self._jobs.waiting.candidates()])
 
     def _read_queue(self, full: bool) -> tuple[list[QueuedRow], dict[str, list[NodeRow]]]:
         """The queued resources, or those that are on their way, and the nodes of each by its full name."""
@@ -199,6 +202,10 @@ class Loop:
         for node in nodes:
             owned.setdefault(node.queued_resource or "", []).append(node)
         return queue, owned
+
+
+def _is_starting(job: JobRow) -> bool:
+    return job.state is JobState.QUEUED and job.waits is None
 
 
 def _slice_of(job: JobRow, nodes: list[NodeRow]) -> NodeRow | None:

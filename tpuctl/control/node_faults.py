@@ -23,8 +23,12 @@ class Phase(Enum):
 
 
 def new_fate(rule: ApiFaultRow) -> Fate:
-    """``due`` is when it is to happen, in seconds since the epoch; None until its node is READY."""
-    return {"fault": rule.id, "kind": rule.kind, "after": rule.after, "seconds": rule.seconds, "due": None}
+    """``due`` is when it is to happen, in seconds since the epoch; None until its node is READY.
+
+    That of one with a ``step`` is None until the node's job has reached it (job_notice.py).
+    """
+    fate: Fate = {"fault": rule.id, "kind": rule.kind, "after": rule.after, "seconds": rule.seconds, "due": None}
+    return fate if rule.at_step is None else fate | {"step": rule.at_step}
 
 
 def phase(fate: Fate, now: float) -> Phase:
@@ -49,7 +53,10 @@ def next_fates(node: NodeRow, now: float) -> list[Fate]:
     left = [fate for fate in node.faults if phase(fate, now) is not Phase.OVER]
     if node.state is not NodeState.READY:
         return left
-    return [fate | {"due": now + (fate["after"] or 0.0)} if fate["due"] is None else fate for fate in left]
+    return [
+        fate | {"due": now + (fate["after"] or 0.0)} if fate["due"] is None and fate.get("step") is None else fate
+        for fate in left
+    ]
 
 
 def node_health(node: NodeRow, now: float) -> tuple[NodeHealth | None, str | None]:

@@ -24,11 +24,12 @@ from tpuctl.api.errors import (
     from_status,
 )
 from tpuctl.api.home import Home
-from tpuctl.api.jobs import JobState
 from tpuctl.api.names import check_id, check_project, node_name, shape_text
 from tpuctl.api.nodes import Node, NodeSpec, NodeState
 from tpuctl.control import api_faults, catalogue, operations, repair, telemetry
 from tpuctl.control.hosted import hosted_slice, num_hosts
+from tpuctl.control.job_moves import slice_failed
+from tpuctl.control.job_waits import holds_slice
 from tpuctl.control.node_faults import next_fates, strikes_now
 from tpuctl.control.node_states import SETTLED_STATE, UPDATABLE, VERBS, NodeAction, is_settled, next_action
 from tpuctl.control.patience import Patience
@@ -203,7 +204,7 @@ class NodeReconciler:
         ``held`` are the operations that faults hold up, by their names. Raises ApiError.
         """
         directory = self._home.slice(node.uid)
-        if node.state is NodeState.DELETING and any(runs_on(job, node) for job in jobs):
+        if node.state is NodeState.DELETING and any(runs_on(job, node) and holds_slice(job) for job in jobs):
             return
         if node.faults and self._strike(node, directory):
             return
@@ -364,10 +365,8 @@ class NodeReconciler:
                 change.delete(current)
                 node_failed(change, current, error)
                 owner = None if node.owner_job is None else change.job(uid=node.owner_job)
-                if owner is not None and not owner.state.ended:
-                    state = JobState.CANCELLED if owner.cancel_requested else JobState.FAILED
-                    change.replace(owner, state=state, error=error.to_status(), end_time=change.now)
-                    change.event(owner.full_name, f"{owner.state} -> {state}", error.message)
+                if owner is not None:
+                    slice_failed(change, owner, error)
             else:
                 text = error.message
                 change.replace(

@@ -6,7 +6,7 @@ import logging
 import time
 from pathlib import Path
 
-from backend.host.directories import worker_directories
+from backend.host.directories import attempt_directories, worker_directories
 from backend.host.executor import LocalExecutor
 from tpuctl.api.home import Home
 from tpuctl.store import Store
@@ -23,7 +23,7 @@ def sweep(store: Store, executor: LocalExecutor, home: Home) -> None:
         if directory not in known:
             log.warning("ending an orphan", extra={"directory": str(directory)})
             try:
-                for place in [directory, *worker_directories(directory)]:
+                for place in _places(directory):
                     _end(executor, place)
                     executor.end_leftovers(place)
                 executor.remove(directory)
@@ -35,6 +35,12 @@ def _directories(home: Home) -> list[Path]:
     parents = (home.slice("-").parent, home.job("-").parent)
     children = (child for parent in parents if parent.is_dir() for child in parent.iterdir())
     return [child for child in children if child.is_dir() and not child.is_symlink()]
+
+
+def _places(directory: Path) -> list[Path]:
+    """Where processes of an orphan may be."""
+    attempts = attempt_directories(directory)
+    return [directory, *(place for attempt in attempts for place in worker_directories(attempt))]
 
 
 def _end(executor: LocalExecutor, directory: Path) -> None:

@@ -16,6 +16,7 @@ from tpuctl.api.errors import FailedPrecondition, InvalidArgument, NotFound
 from tpuctl.api.fleet import FleetFile, Happened, Pod, Queue, QueuedDetail, QueuePlace, SimulatedPlacement
 from tpuctl.api.home import Home
 from tpuctl.api.jobs import Job, JobRequest, JobState, JobWorker
+from tpuctl.api.joined_rows import joined
 from tpuctl.api.names import operation_name
 from tpuctl.api.nodes import Node, NodeJson, NodeSpec, NodeState
 from tpuctl.api.operations import Operation
@@ -26,7 +27,7 @@ from tpuctl.control.access import Access
 from tpuctl.control.api_faults import ApiFaults
 from tpuctl.control.fleet_file import default_fleet
 from tpuctl.control.hosted import hosted_slice, shares, some_of
-from tpuctl.control.job_files import artifacts, metrics_file, worker_now, worker_places
+from tpuctl.control.job_files import artifacts, attempt_place, metrics_file, worker_now, worker_places
 from tpuctl.control.loop import Loop
 from tpuctl.control.metrics_file import MetricsFile
 from tpuctl.control.operations import request_key
@@ -352,10 +353,13 @@ class ControlPlane:
             node = None if row.state is not JobState.RUNNING else _slice_of(reader, row)
         return self._job(row, None if node is None else telemetry.ask(self.home, node))
 
-    def worker_places(self, project: str, name: str) -> dict[int, Path]:
-        """The directories of the job's workers, by their numbers."""
+    def worker_places(self, project: str, name: str, attempt: int | None = None) -> dict[int, Path]:
+        """The directories of the workers of an attempt, by default the last, by their numbers. Raises NotFound."""
         with self.store.read() as reader:
-            return worker_places(self.home, jobs.find(reader, project, name))
+            job = jobs.find(reader, project, name)
+        if attempt is not None and not 1 <= attempt <= job.attempt:
+            raise NotFound(f"job {name} has no attempt {attempt}: its last is {job.attempt}")
+        return worker_places(self.home, job, attempt)
 
     def cancel_job(self, project: str, name: str) -> Job:
         return self._job(self._change(lambda change: jobs.cancel(change, jobs.find(change, project, name))))
@@ -456,7 +460,9 @@ class ControlPlane:
         """The job as it is now: what a running one has logged and used so far is read from where it logs."""
         directory = self.home.job(row.uid)
         if row.state is not JobState.RUNNING:
-            return job_view(row, str(directory))
+            place = self.placing.waits(row.full_name)
+            view = job_view(row, str(directory), waits_for=None if place is None else place.reason)
+            return self._with_rows(view, view.metrics_tail)
         places = worker_places(self.home, row)
         workers = [worker_now(self.executor, places[worker["index"]], worker) for worker in row.workers]
         view = job_view(row, str(directory), self.executor.command_pid(places[min(places)]))
@@ -464,17 +470,21 @@ class ControlPlane:
         metrics.read_on()
         used = telemetry.device_seconds(said, row.name)
         trouble = telemetry.trouble(said, row.name)
-        return view.model_copy(
+        return self._with_rows(view, list(metrics.tail)).model_copy(
             update={
                 "workers": [JobWorker.model_validate(worker) for worker in workers],
                 "trouble": trouble.text if trouble else self._loop.waits_for(row),
                 "metrics": metrics.last,
-                "metrics_tail": list(metrics.tail),
-                "artifacts": artifacts(directory),
+                "artifacts": artifacts(attempt_place(self.home, row)),
                 "host_seconds": None if row.start_time is None else self.store.clock() - row.start_time,
                 "device_seconds": None if used is None else max(0.0, used - row.device_seconds_before),
             }
         )
+
+    def _with_rows(self, view: Job, rows: list[dict[str, float]]) -> Job:
+        """The job with the metrics of its attempts so far, and of the present one, whose ``rows`` are given."""
+        before = [one.metrics_tail for one in view.attempts if one.number < view.attempt]
+        return view.model_copy(update={"metrics_tail": joined([*before, rows])})
 
 
 def _in(project: str, zone: str) -> dict[str, object]:

@@ -129,7 +129,10 @@ def operation_view(row: OperationRow) -> Operation:
     )
 
 
-def job_view(row: JobRow, directory: str, pid: int | None = None) -> Job:
+def job_view(row: JobRow, directory: str, pid: int | None = None, waits_for: str | None = None) -> Job:
+    """``waits_for`` says what a queued job waits for, where that is known better than when it was stored."""
+    reason = None if row.waits is None or row.state.ended else waits_for or row.waits["reason"]
+    planned = {name: row.plan[name] for name in ("restart", "checkpointDir", "priority") if name in row.plan}
     times = {name: moment(getattr(row, name)) for name in ("create_time", "start_time", "end_time")}
     stored = {name: getattr(row, name) for name in Job.model_fields if hasattr(row, name)}
-    return Job.model_validate(stored | times | {"directory": directory, "pid": pid})
+    return Job.model_validate(stored | planned | times | {"directory": directory, "pid": pid, "waits_for": reason})

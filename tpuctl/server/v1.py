@@ -29,6 +29,8 @@ from tpuctl.server.watch import logs, watch
 NDJSON = "application/x-ndjson"
 OFFSETS = "offset"
 """Where to read on in the output of each worker, in order."""
+ATTEMPT = "attempt"
+"""Of which attempt; to watch, from which one on."""
 
 
 class Jobs:
@@ -53,13 +55,13 @@ class Jobs:
         return empty_reply()
 
     def logs(self, request: Request) -> Response:
-        places = self._plane.worker_places(*_job(request))
+        places = self._plane.worker_places(*_job(request), number(request, ATTEMPT, 0) or None)
         return StreamingResponse(logs(places, numbers(request, OFFSETS)), media_type=NDJSON)
 
     async def watch(self, request: Request) -> Response:
-        offsets = numbers(request, OFFSETS)
-        places = await run_in_threadpool(self._plane.worker_places, *_job(request))
-        return StreamingResponse(watch(self._plane, *_job(request), places, offsets), media_type=NDJSON)
+        offsets, attempt = numbers(request, OFFSETS), number(request, ATTEMPT, 1)
+        await run_in_threadpool(self._plane.worker_places, *_job(request), attempt)
+        return StreamingResponse(watch(self._plane, *_job(request), offsets, attempt), media_type=NDJSON)
 
 
 def routes(plane: ControlPlane, proxy: Proxy | None = None) -> list[Route]:

@@ -36,10 +36,13 @@ def logs(places: Places, offsets: Sequence[int]) -> Iterator[bytes]:
 
 
 async def watch(
-    plane: ControlPlane, project: str, name: str, places: Places, offsets: Sequence[int]
+    plane: ControlPlane, project: str, name: str, offsets: Sequence[int], attempt: int = 1
 ) -> AsyncIterator[bytes]:
-    """Every event of the job from now on, its workers' output from their offsets on. Ends with its last state."""
-    view = JobView(plane, project, name, places, offsets)
+    """Every event of the job, its workers' output in ``attempt`` from their offsets on, and then in those after it.
+
+    Ends with its last state.
+    """
+    view = await run_in_threadpool(JobView, plane, project, name, offsets, attempt)
     quiet_since = time.monotonic()
     while True:
         lines, ended = await run_in_threadpool(view.look)
@@ -57,16 +60,24 @@ async def watch(
 class JobView:
     """What a watcher has been told so far."""
 
-    def __init__(self, plane: ControlPlane, project: str, name: str, places: Places, offsets: Sequence[int]) -> None:
+    def __init__(
+        self, plane: ControlPlane, project: str, name: str, offsets: Sequence[int] = (), attempt: int = 1
+    ) -> None:
+        """Raises NotFound."""
         self._plane = plane
         self._place = (project, name)
-        self._places = places
-        self._offsets = _starts(places, offsets)
+        self._open(attempt, offsets)
         self._version = -1
         self._job: Job | None = None
         self._shown: tuple[object, ...] = ()
         self._progress = ""
-        self._metrics = MetricsFile(metrics_file(places))
+
+    def _open(self, attempt: int, offsets: Sequence[int] = ()) -> None:
+        """Go on with an attempt."""
+        self._attempt = attempt
+        self._places = self._plane.worker_places(*self._place, attempt)
+        self._offsets = _starts(self._places, offsets)
+        self._metrics = MetricsFile(metrics_file(self._places))
 
     def look(self) -> tuple[list[bytes], bool]:
         """The events since the last look, and whether they were the last."""
@@ -77,7 +88,11 @@ class JobView:
         records = self._output()
         if len(records) >= BATCH:
             return [_line(record) for record in records], False
-        rows = [MetricsLogged(values=row) for row in self._metrics.read_on()]
+        rows = [MetricsLogged(values=row, attempt=self._attempt) for row in self._metrics.read_on()]
+        if self._attempt < job.attempt:
+            if not records and not rows:
+                self._open(self._attempt + 1)
+            return [_line(event) for event in [*records, *rows]], False
         events: list[Model] = [*self._look_at_progress(job), *records, *rows]
         if self._shown != _shown(job):
             self._shown = _shown(job)
@@ -97,11 +112,14 @@ class JobView:
 
     def _look_at_progress(self, job: Job) -> list[Model]:
         message = ""
-        if job.state is JobState.QUEUED:
+        if job.state is JobState.QUEUED and job.waits_for is not None:
+            message = f"waiting: {job.waits_for}"
+        elif job.state is JobState.QUEUED:
             verb = "provisioning" if job.ephemeral_slice else "waiting for"
             message = f"{verb} slice {job.slice} ({shape_text(job.accelerator_type, job.num_slices)}) in {job.zone}"
         elif job.state is JobState.RUNNING:
-            message = f"running on slice {job.slice}"
+            again = "" if job.attempt == 1 else f", attempt {job.attempt}"
+            message = f"running on slice {job.slice}{again}"
             if job.failed_worker is not None and len(job.workers) > 1:
                 message = f"worker {job.failed_worker} has failed: ending the others"
         message = self._plane.trouble or message
@@ -115,7 +133,7 @@ class JobView:
         share = -(-BATCH // len(self._places))
         new: list[LogRecord] = []
         for number, place in self._places.items():
-            some = list(islice(_records(number, place, self._offsets[number]), share))
+            some = list(islice(_records(number, place, self._offsets[number], self._attempt), share))
             if some:
                 self._offsets[number] = some[-1].offset
             new += some
@@ -123,7 +141,7 @@ class JobView:
 
 
 def _shown(job: Job) -> tuple[object, ...]:
-    return job.state, job.cancel_requested, job.failed_worker, job.exit_code, job.error
+    return job.state, job.cancel_requested, job.failed_worker, job.exit_code, job.error, job.attempt, job.waits_for
 
 
 def _starts(places: Places, offsets: Sequence[int]) -> dict[int, int]:
@@ -131,9 +149,11 @@ def _starts(places: Places, offsets: Sequence[int]) -> dict[int, int]:
     return dict(zip_longest(places, offsets[: len(places)], fillvalue=0))
 
 
-def _records(number: int, place: Path, offset: int) -> Iterator[LogRecord]:
+def _records(number: int, place: Path, offset: int, attempt: int = 1) -> Iterator[LogRecord]:
     for piece in output.read(place, offset):
-        yield LogRecord(worker=number, offset=piece.end, stream=piece.stream, time=piece.time, text=piece.text)
+        yield LogRecord(
+            worker=number, attempt=attempt, offset=piece.end, stream=piece.stream, time=piece.time, text=piece.text
+        )
 
 
 def _line(model: Model) -> bytes:

@@ -134,6 +134,7 @@ class ApiFaultRow:
     after: float | None = None
     seconds: float | None = None
     rate: int | None = None
+    at_step: int | None = None
     seen: int = 0
     struck: int = 0
     recent: list[float] = field(default_factory=list)
@@ -145,6 +146,10 @@ class JobRow:
 
     The job has ``processes``, each with an equal share of the slice's ``hosts``. ``workers`` are those that run the
     command, as api.JobWorker; how each ended is filled in once the job has. ``failed_worker`` is the one to blame.
+
+    ``plan`` is as api.JobPlan. ``attempts`` are those that have ended, as api.Attempt; ``attempt`` is the number of the
+    present one, and ``notice_time`` when its workers were told that their slice is about to be preempted. ``waits`` is
+    what a queued job waits for before it can have its slice (control/job_waits.py).
     """
 
     uid: str
@@ -175,6 +180,11 @@ class JobRow:
     host_seconds: float | None = None
     device_seconds: float | None = None
     device_seconds_before: float = 0.0
+    plan: dict[str, Any] = field(default_factory=dict)
+    attempt: int = 1
+    attempts: list[dict[str, Any]] = field(default_factory=list)
+    waits: dict[str, Any] | None = None
+    notice_time: float | None = None
     start_time: float | None = None
     end_time: float | None = None
 
