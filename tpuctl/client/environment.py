@@ -43,7 +43,7 @@ def environment(client: ClientKind, place: Place) -> dict[str, str]:
             return _gcloud(place)
         case ClientKind.TERRAFORM:
             return _terraform(place) | _proxied(place)
-    own = {"GOOGLE_CLOUD_PROJECT": place.project, "TPU_API_DISCOVERY_URL": f"{place.url}/$discovery/rest"}
+    own = {"GOOGLE_CLOUD_PROJECT": place.project, "TPU_API_DISCOVERY_URL": f"{place.url}/$discovery/rest?version=v1"}
     credentials = {"GOOGLE_APPLICATION_CREDENTIALS": str(place.credentials)} if place.proxy else {}
     return own | credentials | _proxied(place)
 
