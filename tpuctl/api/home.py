@@ -72,6 +72,9 @@ class Home:
     def job(self, uid: str) -> Path:
         return self.path / "jobs" / uid
 
+    def schedule(self, uid: str) -> Path:
+        return self.path / "schedules" / uid
+
 
 def default_port() -> int:
     """The port to serve on: TPUCTL_PORT, where 0 means any free one, else 8476. Raises InvalidArgument."""

@@ -78,6 +78,13 @@ class JobRequest(JobPlan):
     environment: dict[str, str] = Field(default_factory=dict)
 
 
+class JobArray(Model):
+    """The same job once for each of ``indices``, named NAME-INDEX."""
+
+    job: JobRequest
+    indices: list[int] = Field(min_length=1, max_length=1000)
+
+
 class WorkerPhase(StrEnum):
     """LOST: its process ended and could not say how."""
 

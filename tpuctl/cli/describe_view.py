@@ -21,6 +21,7 @@ from tpuctl.cli.output import STATE_COLOURS
 from tpuctl.cli.units import UNKNOWN, bytes_text, seconds_text, share_text
 
 SIMULATED = ("  simulated", "dim")
+ENDED_COLOURS = {"succeeded": "green", "preempted": "yellow", "failed": "red", "timed out": "red"}
 MOST_WORKERS = 16
 """Of more than these, only those worth a look are shown."""
 
@@ -98,6 +99,30 @@ def job_workers(job: Mapping[str, Any], wide: bool) -> RenderableType | None:
     return Group(table, Text(f"and {rest} more {usual} (-o wide)", style="dim")) if rest else table
 
 
+def attempts_table(job: Mapping[str, Any]) -> Table:
+    """A row an attempt: how far it came, how long it took, and why it ended."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("ATTEMPT", "ENDED", "EXIT", "AT", "HOST TIME", "ZONE"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("WHY", overflow="fold")
+    rows = list(job["attempts"])
+    if rows[-1]["number"] != job.get("attempt", 1):
+        now = {"number": job["attempt"], "zone": job["zone"], "metrics": job.get("metrics") or {}}
+        rows.append(now | {"running": job["state"], "detail": job.get("waitsFor", "")})
+    for one in rows:
+        ended = one.get("ended") or one["running"]
+        table.add_row(
+            str(one["number"]),
+            Text(ended, style=ENDED_COLOURS.get(ended) or STATE_COLOURS.get(ended, "")),
+            str(one.get("exitCode", UNKNOWN)),
+            str(training.position(one.get("metrics") or {})) or UNKNOWN,
+            seconds_text(one.get("hostSeconds")),
+            one.get("zone") or UNKNOWN,
+            one.get("detail") or "",
+        )
+    return table
+
+
 def job_view(job: dict[str, Any], wide: bool = False) -> RenderableType:
     """A job: ``job`` is the answer of /tpuctl/v1/…/jobs/J."""
     metrics = job.get("metrics") or {}
@@ -115,6 +140,12 @@ def job_view(job: dict[str, Any], wide: bool = False) -> RenderableType:
     }
     if job.get("hosts", 1) > 1:
         fields["Processes"] = f"{job['processes']}, for {job['hosts']} hosts"
+    if job.get("restart", "never") != "never":
+        fields["Restart"] = f"{job['restart']}; this is attempt {job.get('attempt', 1)}"
+    if job.get("checkpointDir"):
+        fields["Checkpoints"] = job["checkpointDir"]
+    if job.get("waitsFor"):
+        fields["Waits for"] = Text(job["waitsFor"], style="yellow")
     if job.get("error"):
         fields["Error"] = Text(job["error"].get("message", ""), style="red")
     if job.get("trouble"):
@@ -137,10 +168,11 @@ def job_view(job: dict[str, Any], wide: bool = False) -> RenderableType:
         }
     x_label, points = loss_curve(rows)
     plot = curve(points, title="loss", x_label=x_label)
-    workers = job_workers(job, wide)
+    tables = [attempts_table(job) if job.get("attempts") else None, job_workers(job, wide)]
+    below: list[RenderableType] = [part for table in tables if table is not None for part in ("", table)]
     return Group(
         _fields(fields),
-        *(["", workers] if workers else []),
+        *below,
         *([""] if plot else []),
         *(Text(line, style="cyan") for line in plot),
     )

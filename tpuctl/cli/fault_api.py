@@ -47,7 +47,7 @@ OWN = {
     "at_step": (
         int | None,
         None,
-        typer.Option(metavar="N", min=1, help="When the job on the node has logged step N; once, if --count says no other."),
+        typer.Option(metavar="N", min=1, help="When the job on the node has logged step N; once by default."),
     ),
     "seconds": (
         float | None,

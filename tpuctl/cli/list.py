@@ -78,6 +78,8 @@ JOB_COLUMNS = (
     Column("HOST TIME", lambda job: seconds_text(job.get("hostSeconds"))),
     Column("DEVICE TIME (SIMULATED)", lambda job: seconds_text(job.get("deviceSeconds")), wide=True),
     Column("PROCESSES", field("processes"), wide=True),
+    Column("ATTEMPT", field("attempt"), wide=True),
+    Column("WAITS FOR", field("waitsFor"), wide=True),
     Column("PID", field("pid"), wide=True),
     Column("COMMAND", lambda job: " ".join(job["command"]), wide=True),
 )

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tpuctl.cli import complete, exit_codes, zones
+from tpuctl.cli import complete, exit_codes, run_options, zones
 from tpuctl.cli.job_words import AFTER_DASHES, RunJob
-from tpuctl.cli.options import Output, Slices, Wait, Zone, valid_job, valid_slice
+from tpuctl.cli.options import Output, Slices, Wait, valid_job, valid_slice
 from tpuctl.cli.output import Format
 from tpuctl.zoo.catalogue import MODELS
 
@@ -92,14 +92,25 @@ def run_job(
     scale: Scale = None,
     name: Name = None,
     keep: Keep = False,
-    zone: Zone = None,
+    zone: run_options.Zones = None,
+    spot: run_options.Spot = False,
+    queue: run_options.Queue = True,
+    priority: run_options.Priority = 0,
+    restart: run_options.Restart = None,
+    max_restarts: run_options.MaxRestarts = None,
+    checkpoint_dir: run_options.CheckpointDir = None,
+    timeout: run_options.Timeout = None,
+    after: run_options.After = None,
+    array: run_options.Array = None,
+    every: run_options.Every = None,
     wait: Wait = True,
     output: Output = Format.TABLE,
 ) -> None:
     """Run a reference model, a Python file or a command on a slice, and exit as it does.
 
-    Without --slice, a slice is made for the job and deleted after it. What follows a file or -- COMMAND goes to the
-    job: put tpuctl's own options before it. A model's options may stand anywhere.
+    Without --slice, a slice is made for the job and deleted after it; while there is no room, the job waits. What
+    follows a file or -- COMMAND goes to the job: put tpuctl's own options before it. A model's options may stand
+    anywhere.
     """
     from tpuctl.cli.create import spec_of
     from tpuctl.cli.launch import launch
@@ -108,15 +119,16 @@ def run_job(
     from tpuctl.cli.worker_output import chosen
 
     shaped = any(option is not None for option in (type, generation, topology))
-    if slice is not None and (shaped or keep or slices > 1):
-        what = "--type, --generation, --topology, --slices and --keep are for one made for the job"
+    zone_given, more_zones = (zone[0], zone[1:]) if zone else (None, [])
+    if slice is not None and (shaped or keep or slices > 1 or spot or more_zones):
+        what = "--type, --generation, --topology, --slices, --spot, --keep and more zones are for one made for the job"
         raise Problem(f"--slice names a slice that is there; {what}", "", exit_codes.USAGE)
     if scale is not None and (slice is not None or shaped or slices > 1 or processes or worker or keep):
         what = "it runs on the slices it makes, each driven by one process"
         raise Problem(f"--scale goes with no other of tpuctl's options but --name and --zone: {what}", "", 2)
     workers = chosen(worker)
     found = launch(words, after_dashes=context.meta[AFTER_DASHES])
-    from tpuctl.api.jobs import JobRequest
+    from tpuctl.api.jobs import JobRequest, RestartPolicy
     from tpuctl.api.nodes import Node
 
     if scale is not None:
@@ -124,11 +136,23 @@ def run_job(
 
         wanted = kinds(scale)
         found = with_measured(found, MODELS[words[0]].measured) if words[0] in MODELS else found
+    if array is not None and every is not None:
+        raise Problem("--array and --every do not go together", "schedule each job by itself", exit_codes.USAGE)
+    numbers = None if array is None else run_options.indices(array)
     kind = None if slice or scale else _kind(found.accelerator_type, type, generation, topology)
     spec = Node() if kind is None else spec_of(kind)
     request = JobRequest(
-        name=name or (found.stem if scale is not None else f"{found.stem}-{_suffix()}"),
-        zone=zones.of_kind(kind, zone) if kind else zones.of_slice(slice, zone) if slice else zone,
+        name=name or (found.stem if scale is not None or every is not None else f"{found.stem}-{_suffix()}"),
+        zone=zones.of_kind(kind, zone_given) if kind else zones.of_slice(slice, zone_given) if slice else zone_given,
+        zones=more_zones,
+        spot=spot,
+        queue=queue and scale is None,
+        priority=priority,
+        restart=RestartPolicy(restart or "never"),
+        max_restarts=max_restarts,
+        checkpoint_dir=None if checkpoint_dir is None else str(Path.cwd() / checkpoint_dir.expanduser()),
+        timeout=run_options.seconds(timeout),
+        after=after or [],
         slice=slice,
         accelerator_type=spec.accelerator_type,
         accelerator_config=spec.accelerator_config,
@@ -145,6 +169,15 @@ def run_job(
             from tpuctl.cli.scale import run_on_each
 
             raise typer.Exit(run_on_each(client, request, wanted, output))
+        if every is not None:
+            from tpuctl.cli import schedules
+
+            schedules.create(client, every, request, output)
+            return
+        if numbers is not None:
+            from tpuctl.cli.arrays import run_array
+
+            raise typer.Exit(run_array(client, client.create_jobs(request, numbers), wait=wait, output=output))
         job = client.create_job(request)
         _say_who_drives(job)
         if wait:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tpuctl.api.nodes import Node
     from tpuctl.api.operations import Operation
     from tpuctl.api.queued import QueuedResource
+    from tpuctl.api.schedules import Schedule
     from tpuctl.api.status import ControlPlaneStatus, FaultRequest, Slice, SliceDetail
 
 ALL_ZONES = "-"
@@ -129,6 +130,26 @@ class Client:
     def create_job(self, request: JobRequest) -> Job:
         placed = request if request.zone else request.model_copy(update={"zone": self.zone})
         return self._job("POST", "", body=placed.to_json())
+
+    def create_jobs(self, request: JobRequest, indices: Sequence[int]) -> list[Job]:
+        """The same job once for each index, all or none."""
+        from tpuctl.api.jobs import JobArray, JobList
+
+        placed = request if request.zone else request.model_copy(update={"zone": self.zone})
+        wanted = JobArray(job=placed, indices=list(indices))
+        return JobList.model_validate(self._transport.call("POST", f"{self._jobs}:array", body=wanted.to_json())).jobs
+
+    def create_schedule(self, name: str, every: str, request: JobRequest) -> Schedule:
+        """Run the job again and again."""
+        from tpuctl.api.schedules import Schedule, ScheduleRequest
+
+        placed = request if request.zone else request.model_copy(update={"zone": self.zone})
+        wanted = ScheduleRequest(name=name, every=every, job=placed)
+        path = f"/tpuctl/v1/projects/{self.project}/schedules"
+        return Schedule.model_validate(self._transport.call("POST", path, body=wanted.to_json()))
+
+    def delete_schedule(self, name: str) -> None:
+        self._transport.call("DELETE", f"/tpuctl/v1/projects/{self.project}/schedules/{quote(name)}")
 
     def list_jobs(self) -> list[Job]:
         from tpuctl.api.jobs import JobList

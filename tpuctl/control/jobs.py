@@ -41,7 +41,7 @@ def create(change: Transaction, home: Home, executor: LocalExecutor, project: st
     """A new job in state QUEUED, with the slice it asks for and its job.json. Raises ApiError."""
     check_project(project)
     name = check_id("job", request.name or invent_name(request.command))
-    _check(request)
+    check(request)
     if change.job(project=project, name=name) is not None:
         raise AlreadyExists(f"Resource '{job_name(project, name)}' already exists; delete it or use another name")
     zone = request.zone or next(iter(request.zones), None) or default_zone()
@@ -203,7 +203,8 @@ def invent_name(command: list[str]) -> str:
     return f"{stem if stem[:1].isalpha() else 'job'}-{secrets.token_hex(3)[:5]}"
 
 
-def _check(request: JobRequest) -> None:
+def check(request: JobRequest) -> None:
+    """Whatever can be said of a request by itself. Raises InvalidArgument."""
     if (request.slice is None) == (request.accelerator_type is None and request.accelerator_config is None):
         raise InvalidArgument(
             "give either slice, an existing one, or acceleratorType or acceleratorConfig for a new one"

@@ -23,8 +23,9 @@ from tpuctl.control.nodes import NodeReconciler, runs_on
 from tpuctl.control.placing import Placing
 from tpuctl.control.queued import QueuedReconciler, candidate
 from tpuctl.control.queued_states import QUIET, WAITING
+from tpuctl.control.schedules import Schedules
 from tpuctl.control.vms import Vms
-from tpuctl.store import JobRow, NodeRow, OperationRow, QueuedRow, Store
+from tpuctl.store import JobRow, NodeRow, OperationRow, QueuedRow, ScheduleRow, Store
 
 BUSY_SECONDS = 0.01
 RUNNING_SECONDS = 0.1
@@ -39,7 +40,7 @@ LOOK_SHARE = 20.0
 MOVING = frozenset(state for state in NodeState if not is_settled(state))
 ON_THEIR_WAY = frozenset(QueuedState) - QUIET
 NOT_ENDED = frozenset(state for state in JobState if not state.ended)
-Row = TypeVar("Row", NodeRow, JobRow, QueuedRow)
+Row = TypeVar("Row", NodeRow, JobRow, QueuedRow, ScheduleRow)
 Other = TypeVar("Other")
 log = logging.getLogger("tpuctl.control")
 
@@ -64,6 +65,7 @@ class Loop:
         self._nodes = NodeReconciler(store, executor, home, placing)
         self._jobs = JobReconciler(store, executor, home, placing)
         self._queue = QueuedReconciler(store, placing)
+        self._schedules = Schedules(store, executor, home)
         self.trouble: str | None = None
         """Why a step cannot be taken now; None if all goes well."""
         self._look_at = 0.0
@@ -107,6 +109,9 @@ class Loop:
         """
         begun = time.monotonic()
         full = everything or begun >= self._look_at
+        if full:
+            for schedule in self._schedules.due():
+                self._try(self._schedules.step, schedule, None)
         jobs, slices = self._read_jobs()
         went_well = [self._try(self._jobs.step, job, _slice_of(job, slices)) for job in jobs]
         jobs, _ = self._read_jobs()

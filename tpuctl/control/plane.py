@@ -15,14 +15,15 @@ from backend.host.workers import HostedSlice
 from tpuctl.api.errors import FailedPrecondition, InvalidArgument, NotFound
 from tpuctl.api.fleet import FleetFile, Happened, Pod, Queue, QueuedDetail, QueuePlace, SimulatedPlacement
 from tpuctl.api.home import Home
-from tpuctl.api.jobs import Job, JobRequest, JobState, JobWorker
+from tpuctl.api.jobs import Job, JobArray, JobRequest, JobState, JobWorker
 from tpuctl.api.joined_rows import joined
 from tpuctl.api.names import operation_name
 from tpuctl.api.nodes import Node, NodeJson, NodeSpec, NodeState
 from tpuctl.api.operations import Operation
 from tpuctl.api.queued import QueuedResource
+from tpuctl.api.schedules import Schedule, ScheduleRequest
 from tpuctl.api.status import ControlPlaneStatus, FaultRequest, Slice, SliceDetail
-from tpuctl.control import catalogue, faults, jobs, nodes, operations, orphans, queued, repair, telemetry
+from tpuctl.control import catalogue, faults, jobs, nodes, operations, orphans, queued, repair, schedules, telemetry
 from tpuctl.control.access import Access
 from tpuctl.control.api_faults import ApiFaults
 from tpuctl.control.fleet_file import default_fleet
@@ -340,6 +341,36 @@ class ControlPlane:
 
     def create_job(self, project: str, request: JobRequest) -> Job:
         return self._job(self._change(lambda change: jobs.create(change, self.home, self.executor, project, request)))
+
+    def create_jobs(self, project: str, array: JobArray) -> list[Job]:
+        """Jobs NAME-INDEX, all or none."""
+
+        def create(change: Transaction) -> list[JobRow]:
+            name = array.job.name or jobs.invent_name(array.job.command)
+            return [
+                jobs.create(
+                    change,
+                    self.home,
+                    self.executor,
+                    project,
+                    array.job.model_copy(update={"name": f"{name}-{index}", "array_index": index}),
+                )
+                for index in dict.fromkeys(array.indices)
+            ]
+
+        return [self._job(row) for row in self._change(create)]
+
+    def create_schedule(self, project: str, asked: ScheduleRequest) -> Schedule:
+        row = self._change(lambda change: schedules.create(change, self.home, project, asked))
+        return schedules.schedule_view(row)
+
+    def list_schedules(self, project: str) -> list[Schedule]:
+        with self.store.read() as reader:
+            return [schedules.schedule_view(row) for row in reader.schedules(project=project)]
+
+    def delete_schedule(self, project: str, name: str) -> None:
+        """Its jobs stay."""
+        self._change(lambda change: schedules.delete(change, self.home, schedules.find(change, project, name)))
 
     def list_jobs(self, project: str) -> list[Job]:
         """The jobs, without the older rows of metrics."""

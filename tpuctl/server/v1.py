@@ -14,9 +14,10 @@ from tpuctl.api.access import Token, TokenList
 from tpuctl.api.api_faults import ApiFault, ApiFaultList
 from tpuctl.api.errors import FailedPrecondition
 from tpuctl.api.fleet import PodChip, PodList
-from tpuctl.api.jobs import JobList, JobRequest
+from tpuctl.api.jobs import JobArray, JobList, JobRequest
 from tpuctl.api.names import default_project
 from tpuctl.api.nodes import NodeSpec
+from tpuctl.api.schedules import ScheduleList, ScheduleRequest
 from tpuctl.api.status import FaultRequest
 from tpuctl.control.plane import ControlPlane
 from tpuctl.server.bodies import body
@@ -46,6 +47,22 @@ class Jobs:
     async def create(self, request: Request) -> Response:
         wanted = await body(request, JobRequest)
         return reply(await run_in_threadpool(self._plane.create_job, request.path_params["project"], wanted))
+
+    async def create_array(self, request: Request) -> Response:
+        wanted = await body(request, JobArray)
+        made = await run_in_threadpool(self._plane.create_jobs, request.path_params["project"], wanted)
+        return reply(JobList(jobs=made))
+
+    async def create_schedule(self, request: Request) -> Response:
+        wanted = await body(request, ScheduleRequest)
+        return reply(await run_in_threadpool(self._plane.create_schedule, request.path_params["project"], wanted))
+
+    def list_schedules(self, request: Request) -> Response:
+        return reply(ScheduleList(schedules=self._plane.list_schedules(request.path_params["project"])))
+
+    def delete_schedule(self, request: Request) -> Response:
+        self._plane.delete_schedule(request.path_params["project"], request.path_params["schedule"])
+        return empty_reply()
 
     def cancel(self, request: Request) -> Response:
         return reply(self._plane.cancel_job(*_job(request)))
@@ -164,6 +181,10 @@ def routes(plane: ControlPlane, proxy: Proxy | None = None) -> list[Route]:
         ("GET", f"{one_job}/logs", "tpuctl.jobs.logs", jobs.logs),
         ("GET", f"{one_project}/jobs", "tpuctl.jobs.list", jobs.list),
         ("POST", f"{one_project}/jobs", "tpuctl.jobs.create", jobs.create),
+        ("POST", f"{one_project}/jobs:array", "tpuctl.jobs.create", jobs.create_array),
+        ("GET", f"{one_project}/schedules", "tpuctl.jobs.list", jobs.list_schedules),
+        ("POST", f"{one_project}/schedules", "tpuctl.jobs.create", jobs.create_schedule),
+        ("DELETE", f"{one_project}/schedules/{{schedule}}", "tpuctl.jobs.delete", jobs.delete_schedule),
         ("GET", one_job, "tpuctl.jobs.get", jobs.get),
         ("DELETE", one_job, "tpuctl.jobs.delete", jobs.delete),
     )

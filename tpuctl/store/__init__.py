@@ -1,6 +1,16 @@
 """What the control plane knows, kept in SQLite so that it survives its death."""
 
-from tpuctl.store.rows import ApiFaultRow, Event, JobRow, NodeRow, OperationRow, PodRow, QueuedRow, RequestRow
+from tpuctl.store.rows import (
+    ApiFaultRow,
+    Event,
+    JobRow,
+    NodeRow,
+    OperationRow,
+    PodRow,
+    QueuedRow,
+    RequestRow,
+    ScheduleRow,
+)
 from tpuctl.store.store import Reader, Store, Transaction
 
 __all__ = [
@@ -13,6 +23,7 @@ __all__ = [
     "QueuedRow",
     "Reader",
     "RequestRow",
+    "ScheduleRow",
     "Store",
     "Transaction",
 ]

@@ -194,6 +194,29 @@ class JobRow:
 
 
 @dataclass(frozen=True)
+class ScheduleRow:
+    """A job that runs again and again, as api.Schedule; ``job`` is as api.JobRequest, without its environment."""
+
+    uid: str
+    project: str
+    name: str
+    every: str
+    job: dict[str, Any]
+    next_time: float
+    create_time: float
+    last_time: float | None = None
+    last_job: str | None = None
+    runs: int = 0
+    missed: int = 0
+    skipped: int = 0
+    error: str | None = None
+
+    @property
+    def full_name(self) -> str:
+        return f"projects/{self.project}/schedules/{self.name}"
+
+
+@dataclass(frozen=True)
 class TokenRow:
     """A bearer token of ``principal``: its SHA-256, and the principal's role by project (``*``: all)."""
 

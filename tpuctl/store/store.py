@@ -43,13 +43,35 @@ from tpuctl.store.rows import (
     ProjectRow,
     QueuedRow,
     RequestRow,
+    ScheduleRow,
     TokenRow,
 )
 
 log = logging.getLogger("tpuctl.events")
-Resource = NodeRow | OperationRow | QueuedRow | RequestRow | ApiFaultRow | JobRow | TokenRow | ProjectRow | PodRow
+Resource = (
+    NodeRow
+    | OperationRow
+    | QueuedRow
+    | RequestRow
+    | ApiFaultRow
+    | JobRow
+    | ScheduleRow
+    | TokenRow
+    | ProjectRow
+    | PodRow
+)
 AnyRow = TypeVar(
-    "AnyRow", NodeRow, OperationRow, QueuedRow, RequestRow, ApiFaultRow, JobRow, TokenRow, ProjectRow, PodRow
+    "AnyRow",
+    NodeRow,
+    OperationRow,
+    QueuedRow,
+    RequestRow,
+    ApiFaultRow,
+    JobRow,
+    ScheduleRow,
+    TokenRow,
+    ProjectRow,
+    PodRow,
 )
 
 _TABLES: dict[type[Any], Table] = {
@@ -59,6 +81,7 @@ _TABLES: dict[type[Any], Table] = {
     RequestRow: tables.requests,
     ApiFaultRow: tables.api_faults,
     JobRow: tables.jobs,
+    ScheduleRow: tables.schedules,
     TokenRow: tables.tokens,
     ProjectRow: tables.projects,
     PodRow: tables.pods,
@@ -70,6 +93,7 @@ _KEYS: dict[type[Any], str] = {
     RequestRow: "request",
     ApiFaultRow: "id",
     JobRow: "uid",
+    ScheduleRow: "uid",
     TokenRow: "id",
     ProjectRow: "project",
     PodRow: "name",
@@ -159,6 +183,9 @@ class Reader:
 
     def request(self, request: str) -> RequestRow | None:
         return next(iter(self._select(RequestRow, {"request": request})), None)
+
+    def schedules(self, **where: object) -> list[ScheduleRow]:
+        return self._select(ScheduleRow, where)
 
     def api_faults(self) -> list[ApiFaultRow]:
         return self._select(ApiFaultRow, {})

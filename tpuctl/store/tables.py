@@ -148,6 +148,25 @@ jobs = Table(
     UniqueConstraint("project", "name"),
 )
 
+schedules = Table(
+    "schedules",
+    metadata,
+    Column("uid", String, primary_key=True),
+    Column("project", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("every", String, nullable=False),
+    Column("job", JSON, nullable=False),
+    Column("next_time", Float, nullable=False),
+    Column("last_time", Float),
+    Column("last_job", String),
+    Column("runs", Integer, nullable=False),
+    Column("missed", Integer, nullable=False),
+    Column("skipped", Integer, nullable=False),
+    Column("error", String),
+    Column("create_time", Float, nullable=False),
+    UniqueConstraint("project", "name"),
+)
+
 tokens = Table(
     "tokens",
     metadata,

@@ -282,3 +282,33 @@ def test_what_fails_is_told_as_a_bug_without_its_trace(
         caller.tpu("GetNode", name=f"{PLACE}/nodes/a")
     text = "ZeroDivisionError: division by zero (this is a bug; the server log has its trace)"
     assert told(error.value) == ("INTERNAL", text)
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "said", "detail"),
+    [
+        ({"kind": "unavailable", "method": "nodes.create"}, grpc.StatusCode.UNAVAILABLE, "currently unavailable", None),
+        ({"kind": "quota"}, grpc.StatusCode.RESOURCE_EXHAUSTED, "Quota limit", error_details_pb2.QuotaFailure),
+        (
+            {"kind": "rate-limit", "limit": 0},
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "per minute",
+            error_details_pb2.ErrorInfo,
+        ),
+        ({"kind": "conflict"}, grpc.StatusCode.ALREADY_EXISTS, "already exists", None),
+    ],
+)
+def test_faults_strike_over_grpc_as_over_http(
+    server: Served, caller: Caller, fault: dict[str, Any], code: grpc.StatusCode, said: str, detail: Any
+) -> None:
+    assert server.http.post("/tpuctl/v1/faults", json={"count": 1} | fault).status_code == 200
+    try:
+        with pytest.raises(Failed) as raised:
+            caller.tpu("CreateNode", parent=PLACE, node_id=f"struck-{fault['kind']}", node=NODE)
+    finally:
+        server.http.delete("/tpuctl/v1/faults")
+    error: Any = raised.value
+    assert error.code() is code
+    assert said in error.details()
+    if detail is not None:
+        assert any(one.Is(detail.DESCRIPTOR) for one in status_of(error).details)
