@@ -291,7 +291,7 @@ def test_what_fails_is_told_as_a_bug_without_its_trace(
         ({"kind": "quota"}, "RESOURCE_EXHAUSTED", "Quota limit", error_details_pb2.QuotaFailure),
         (
             {"kind": "rate-limit", "limit": 0},
-            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "RESOURCE_EXHAUSTED",
             "per minute",
             error_details_pb2.ErrorInfo,
         ),
