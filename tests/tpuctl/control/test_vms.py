@@ -149,8 +149,13 @@ def test_a_startup_script_runs_on_every_worker_and_its_failure_is_told(plane: Co
     told = plane.get_slice(P, Z, "a").startup_script
     assert told is not None
     assert told.startswith("failed on worker 1: exit status 5, its output is in ")
-    greetings = [path.read_text() for path in sorted(plane.home.path.glob("slices/*/vms/*/greeting"))]
-    assert greetings == ["hello from 0\n", "hello from 1\n"]
+    homes = plane.home.path.glob("slices/*/vms/*")
+    greetings = {path.name: path / "greeting" for path in homes}
+    wait_until(lambda: all(path.exists() and path.read_text() for path in greetings.values()))
+    assert {name: path.read_text() for name, path in greetings.items()} == {
+        "worker-0": "hello from 0\n",
+        "worker-1": "hello from 1\n",
+    }
 
 
 def test_a_slice_that_is_deleted_takes_its_startup_script_with_it(plane: ControlPlane, wait_until: Wait) -> None:

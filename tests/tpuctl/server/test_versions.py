@@ -190,7 +190,8 @@ def test_guest_attributes_are_those_of_the_workers_asked_for(
     everything = http.post(path, json={"workerIds": [""]}).json()["guestAttributes"]
     assert len(everything) == 2
     (one,) = http.post(path, json={"worker_ids": ["1"], "queryPath": "guestInventory/"}).json()["guestAttributes"]
-    assert one["queryValue"] == everything[1]["queryValue"]
+    assert one["queryValue"]["items"] == everything[1]["queryValue"]["items"][:1]
+    assert [item["namespace"] for item in everything[0]["queryValue"]["items"]] == ["guestInventory", "hostkeys"]
     assert one["queryValue"]["items"][0]["value"].endswith("-w-1")
 
 
