@@ -171,9 +171,8 @@ class Client:
         """What its workers have written so far in an attempt, by default the last, each from its offset on."""
         from tpuctl.api.jobs import LogRecord
 
-        for value in self._transport.stream(
-            f"{self._jobs}/{quote(job)}/logs", offset=_listed(offsets), attempt=attempt or 0
-        ):
+        query = _query(offsets, attempt)
+        for value in self._transport.stream(f"{self._jobs}/{quote(job)}/logs", **query):
             yield LogRecord.model_validate(value)
 
     def watch_job(self, job: str, offsets: Sequence[int] = (0,), attempt: int = 1) -> Iterator[JobEvent]:
@@ -183,9 +182,8 @@ class Client:
         """
         from tpuctl.api.jobs import parse_event
 
-        for value in self._transport.stream(
-            f"{self._jobs}/{quote(job)}:watch", offset=_listed(offsets), attempt=attempt
-        ):
+        query = _query(offsets, attempt if attempt > 1 else None)
+        for value in self._transport.stream(f"{self._jobs}/{quote(job)}:watch", **query):
             yield parse_event(value)
 
     # Status
@@ -315,5 +313,6 @@ class Client:
         return Job.model_validate(self._transport.call(method, self._jobs + path, body=body))
 
 
-def _listed(offsets: Sequence[int]) -> str:
-    return ",".join(map(str, offsets))
+def _query(offsets: Sequence[int], attempt: int | None) -> dict[str, str]:
+    listed = {"offset": ",".join(map(str, offsets))}
+    return listed if attempt is None else listed | {"attempt": str(attempt)}

@@ -144,6 +144,7 @@ def test_a_preempted_job_goes_on_from_its_checkpoint_on_another_slice(
     assert "slice is being made" in events(plane, "train")
 
 
+@pytest.mark.slow
 def test_a_job_on_a_slice_of_the_users_waits_until_it_is_there_again(
     make: Callable[..., Planes], wait_until: Wait, tmp_path: Path
 ) -> None:
@@ -183,7 +184,7 @@ if os.environ["TPUCTL_ATTEMPT"] == "1":
     plane = make().now
     submit(plane, code, name="train", restart="on-preemption")
     wait_until(lambda: plane.get_job(P, "train").state is JobState.RUNNING and "ready" in printed(plane, "train"))
-    plane.api_faults.add(ApiFault(kind="preempt", name="train", count=1, after=3.0))
+    plane.api_faults.add(ApiFault(kind="preempt", name="train", count=1, after=0.8))
     job = ended(plane, wait_until, "train")
     assert [one.ended for one in job.attempts] == ["preempted", "succeeded"]
     assert printed(plane, "train", 1) == "ready\ntold TRUE\n"
@@ -198,6 +199,7 @@ def test_a_job_is_preempted_at_a_step(make: Callable[..., Planes], wait_until: W
     assert [(one.ended, one.metrics["step"]) for one in job.attempts] == [("preempted", 5), ("succeeded", 8)]
 
 
+@pytest.mark.slow
 def test_what_fails_is_started_again_so_many_times(make: Callable[..., Planes], wait_until: Wait) -> None:
     plane = make().now
     submit(plane, "raise SystemExit(3)", name="bad", restart="on-failure", max_restarts=1)
@@ -208,6 +210,7 @@ def test_what_fails_is_started_again_so_many_times(make: Callable[..., Planes], 
     wait_until(lambda: not plane.list_nodes(P, "-"))
 
 
+@pytest.mark.slow
 def test_a_job_waits_for_room_and_others_wait_for_it(make: Callable[..., Planes], wait_until: Wait) -> None:
     planes = make(fleet())
     plane = planes.now
@@ -229,6 +232,7 @@ def test_a_job_waits_for_room_and_others_wait_for_it(make: Callable[..., Planes]
     assert starts == sorted(starts, key=lambda start: start.timestamp() if start else 0)
 
 
+@pytest.mark.slow
 def test_a_busy_slice_is_waited_for_in_turn(make: Callable[..., Planes], wait_until: Wait) -> None:
     planes = make()
     plane = planes.now
@@ -245,6 +249,7 @@ def test_a_busy_slice_is_waited_for_in_turn(make: Callable[..., Planes], wait_un
     assert jobs[0].end_time <= jobs[1].start_time <= jobs[1].end_time <= jobs[2].start_time  # type: ignore[operator]
 
 
+@pytest.mark.slow
 def test_what_was_to_come_after_a_failure_fails(make: Callable[..., Planes], wait_until: Wait) -> None:
     plane = make().now
     submit(plane, "raise SystemExit(1)", name="bad")
