@@ -167,8 +167,9 @@ def scripts_text(executor: LocalExecutor, slice_directory: Path) -> str | None:
     failed = []
     running = 0
     for number, place in enumerate(places):
-        exit = executor.worker_exit(place)
-        if exit is None and executor.worker_state(place) is WorkerState.RUNNING:
+        state = executor.worker_state(place)
+        exit = executor.worker_exit(place) if state is WorkerState.EXITED else None
+        if state in (WorkerState.RUNNING, WorkerState.ABSENT):
             running += 1
         elif exit is None or shell_status(exit) != 0:
             how = "was killed" if exit is None else f"exit status {shell_status(exit)}"
