@@ -98,7 +98,9 @@ class Vm:
             server = MetadataServer(worker["address"], worker["metadata"], slice_directory)
             server.start()
             self._metadata.append(server)
-            environment = worker["environment"] | {"GCE_METADATA_IP": server.endpoint}
+            name = worker["metadata"]["instance/name"]
+            environment = worker["environment"] | {"GCE_METADATA_IP": server.endpoint, "HOSTNAME": name}
+            environment["PS1"] = rf"\u@{name}:\w\$ "
             self._listeners.append(
                 await asyncssh.listen(
                     worker["address"],

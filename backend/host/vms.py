@@ -91,5 +91,5 @@ def session_environment(
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_A_VMS)}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     own = {"HOME": str(home), "USER": username, "LOGNAME": username, "SHELL": "/bin/bash", "PATH": path}
-    own |= {"PYTHONUNBUFFERED": "1", SESSION: slice_directory, "PS1": r"\u@\h:\w\$ "}
+    own |= {"PYTHONUNBUFFERED": "1", SESSION: slice_directory}
     return kept | own | dict(worker) | ({"TERM": terminal} if terminal else {})
