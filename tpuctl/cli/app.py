@@ -18,6 +18,7 @@ from tpuctl.cli import (
     fault,
     logs,
     queued,
+    quota,
     run,
     schedules,
     serve,
@@ -53,7 +54,7 @@ def root(context: typer.Context, show_version: Version = False) -> None:
         raise typer.Exit
 
 
-for verb in (run, create, delete, list_verb, describe, simulate, cancel, fault, auth):
+for verb in (run, create, delete, list_verb, describe, simulate, cancel, fault, quota, auth):
     app.add_typer(verb.app, name=verb.__name__.rpartition(".")[2])
 for verb, does in ((create, queued.create), (delete, queued.delete), (describe, queued.describe)):
     verb.app.command("queued-resource")(does)

@@ -102,10 +102,11 @@ def job_workers(job: Mapping[str, Any], wide: bool) -> RenderableType | None:
 def attempts_table(job: Mapping[str, Any]) -> Table:
     """A row an attempt: how far it came, how long it took, and why it ended."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("ATTEMPT", "ENDED", "EXIT", "AT", "HOST TIME", "ZONE"):
+    rows = list(job["attempts"])
+    several_zones = len({job["zone"], *(one["zone"] for one in rows)}) > 1
+    for heading in ("ATTEMPT", "ENDED", "EXIT", "AT", "HOST TIME", *(["ZONE"] if several_zones else [])):
         table.add_column(heading, no_wrap=True)
     table.add_column("WHY", overflow="fold")
-    rows = list(job["attempts"])
     if rows[-1]["number"] != job.get("attempt", 1):
         now = {"number": job["attempt"], "zone": job["zone"], "metrics": job.get("metrics") or {}}
         rows.append(now | {"running": job["state"], "detail": job.get("waitsFor", "")})
@@ -117,7 +118,7 @@ def attempts_table(job: Mapping[str, Any]) -> Table:
             str(one.get("exitCode", UNKNOWN)),
             str(training.position(one.get("metrics") or {})) or UNKNOWN,
             seconds_text(one.get("hostSeconds")),
-            one.get("zone") or UNKNOWN,
+            *([one["zone"]] if several_zones else []),
             one.get("detail") or "",
         )
     return table

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from tpuctl.api.errors import FailedPrecondition, Unavailable
-from tpuctl.cli import terminal
+from tpuctl.cli import terminal, training
 from tpuctl.cli.job_progress import JobProgress
 from tpuctl.cli.plane import connect
 from tpuctl.cli.worker_output import WorkerOutput
@@ -73,6 +73,7 @@ class _Follower:
         self.output = WorkerOutput(len(job.workers) > 1, stdout=script_output)
         self.progress = JobProgress()
         self.attempt = 1
+        self.told = 0
         self.offsets = dict.fromkeys([worker.index for worker in job.workers] or [0], 0)
         self.job: Job | None = None
 
@@ -92,7 +93,18 @@ class _Follower:
                 self.progress.doing(event.message)
             case "job":
                 self.job = event.job
+                self._tell_of_attempts(event.job)
                 self.progress.job(event.job)
+
+    def _tell_of_attempts(self, job: Job) -> None:
+        """One line for each that has ended and is followed by another."""
+        for one in job.attempts[self.told :]:
+            if one.number < job.attempt:
+                with self.progress.paused("\n"):
+                    place = str(training.position(one.metrics))
+                    at = f" at {place}" if place else ""
+                    terminal.say(f"! Attempt {one.number} ended{at}: {one.ended}. Attempt {one.number + 1} follows")
+        self.told = len(job.attempts)
 
     def _go_on_with(self, attempt: int) -> None:
         """What comes is of that attempt: its output begins anew, and its metrics go on from where it resumed."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tpuctl.api.nodes import Node
     from tpuctl.api.operations import Operation
     from tpuctl.api.queued import QueuedResource
+    from tpuctl.api.quota import Quota, QuotaRequest
     from tpuctl.api.schedules import Schedule
     from tpuctl.api.status import ControlPlaneStatus, FaultRequest, Slice, SliceDetail
 
@@ -225,6 +226,34 @@ class Client:
     def delete_queued(self, name: str, *, force: bool = False, zone: str | None = None) -> Operation:
         path = f"{self._location(zone)}/queuedResources/{quote(name)}"
         return self._operation("DELETE", path, force="true" if force else None)
+
+    # Quotas
+
+    def list_quotas(self, project: str | None = None) -> list[Quota]:
+        from tpuctl.api.quota import QuotaList
+
+        return QuotaList.model_validate(self._get(f"/tpuctl/v1/projects/{project or self.project}/quotas")).quotas
+
+    def list_quota_requests(self, project: str | None = None) -> list[QuotaRequest]:
+        from tpuctl.api.quota import QuotaRequestList
+
+        answer = self._get(f"/tpuctl/v1/projects/{project or self.project}/quotaRequests")
+        return QuotaRequestList.model_validate(answer).requests
+
+    def set_quota(self, wanted: Quota) -> None:
+        self._transport.call("POST", "/tpuctl/v1/quotas", body=wanted.to_json())
+
+    def request_quota(self, wanted: QuotaRequest, project: str | None = None) -> QuotaRequest:
+        from tpuctl.api.quota import QuotaRequest
+
+        path = f"/tpuctl/v1/projects/{project or self.project}/quotaRequests"
+        return QuotaRequest.model_validate(self._transport.call("POST", path, body=wanted.to_json()))
+
+    def decide_quota_request(self, wanted: str, *, approve: bool) -> QuotaRequest:
+        from tpuctl.api.quota import QuotaRequest
+
+        path = f"/tpuctl/v1/quotaRequests/{quote(wanted)}:{'approve' if approve else 'deny'}"
+        return QuotaRequest.model_validate(self._transport.call("POST", path))
 
     # The fleet
 

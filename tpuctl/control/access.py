@@ -21,7 +21,7 @@ PREFIX = "tpuctl_"
 LOOKS = frozenset({"get", "list", "wait", "getGuestAttributes", "getMaintenanceInfo", "logs", "watch"})
 """The verbs that change nothing: a viewer may."""
 SERVICES = {"compute": "compute.googleapis.com", "resourcemanager": "cloudresourcemanager.googleapis.com"}
-GOVERNS = re.compile(r"tpuctl\.(faults|tokens|proxy)\.\w+")
+GOVERNS = re.compile(r"tpuctl\.(faults|tokens|proxy|limits)\.\w+")
 """What only an admin may, looking included."""
 _PRINCIPAL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9@._-]{0,126}[A-Za-z0-9])?")
 log = logging.getLogger("tpuctl.access")

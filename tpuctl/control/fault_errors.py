@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from backend.hardware import UnknownAcceleratorType, accelerator_type
+from backend.hardware import AcceleratorType, UnknownAcceleratorType, accelerator_type
 from tpuctl.api.errors import AlreadyExists, ApiError, ResourceExhausted, Unavailable, error_id
 from tpuctl.api.names import node_name, queued_name
 from tpuctl.api.nodes import NodeSpec
+from tpuctl.api.quota import Provisioning
 from tpuctl.control.catalogue import WIRE_TYPES, project_number
 
 GOOGLE_RPC = "type.googleapis.com/google.rpc"
@@ -55,13 +56,22 @@ def reservation(_: Asked) -> ApiError:
 
 def quota(asked: Asked) -> ApiError:
     """Of the generation and tier that is asked for, in the zone's region."""
-    name, region = _quota_name(asked.spec), asked.zone.rpartition("-")[0]
+    return _exceeded(_quota_name(asked.spec), asked.project, asked.zone.rpartition("-")[0], 0)
+
+
+def quota_error(project: str, region: str, kind: AcceleratorType, how: Provisioning, limit: int, used: int) -> ApiError:
+    """A limit that a request would exceed: ``limit`` and what is in use of it, in cores."""
+    name = _name(kind, cheap=how is Provisioning.SPOT, reserved=how is Provisioning.RESERVED)
+    return _exceeded(name, project, region, limit, f" In use: {used}.")
+
+
+def _exceeded(name: str, project: str, region: str, limit: int, more: str = "") -> ApiError:
     violation = {
-        "subject": f"project:{project_number(asked.project)}",
-        "description": f"Quota '{name}' exhausted. Limit 0 in region {region}",
+        "subject": f"project:{project_number(project)}",
+        "description": f"Quota '{name}' exhausted. Limit {limit} in region {region}",
     }
     return ResourceExhausted(
-        f"Quota limit '{name}' has been exceeded. Limit: 0 in region {region}.",
+        f"Quota limit '{name}' has been exceeded. Limit: {limit} in region {region}.{more}",
         [{"@type": f"{GOOGLE_RPC}.QuotaFailure", "violations": [violation]}],
     )
 
@@ -107,6 +117,12 @@ ERRORS: dict[str, Callable[[Asked], ApiError]] = {
     "unavailable": unavailable,
 }
 """By the kind of fault."""
+
+
+def _name(kind: AcceleratorType, *, cheap: bool, reserved: bool) -> str:
+    tier = "Preemptible" if cheap else "Reserved" if reserved else ""
+    pod = "Pod" if kind.num_hosts > 1 else ""
+    return f"{QUOTA_STEMS[kind.generation.name]}{tier}{pod}PerProjectPerRegionForTPUAPI"
 
 
 def _quota_name(spec: NodeSpec | None) -> str:

@@ -18,11 +18,13 @@ from backend.hardware.torus import Coords
 from tpuctl.api.errors import ApiError
 from tpuctl.api.fleet import FleetFile
 from tpuctl.api.names import last, shape_text
-from tpuctl.api.nodes import NodeState, SchedulingConfig
+from tpuctl.api.nodes import NodeState
+from tpuctl.api.quota import Provisioning
 from tpuctl.control.fault_errors import Asked, reservation, stockout
 from tpuctl.control.fleet import Fleet, Kept, Part, Wanted
 from tpuctl.control.hosted import kind_of
 from tpuctl.control.preemption import notice, notified
+from tpuctl.control.provisioning import provisioning_of, reservation_of, scheduling_of
 from tpuctl.control.queue_order import Candidate, in_order
 from tpuctl.store import NodeRow, Store
 
@@ -171,13 +173,12 @@ def wanted_of(node: NodeRow) -> Wanted:
 
 def wanted_by(zone: str, kind: AcceleratorType, num_slices: int, spec: Mapping[str, Any]) -> Wanted:
     """What slices need whose node has that ``spec``."""
-    scheduling = _scheduling(spec)
-    end = scheduling.termination_timestamp
+    end = scheduling_of(spec).termination_timestamp
     return Wanted(
         zone,
         kind,
         num_slices,
-        _reservation(scheduling),
+        reservation_of(spec),
         contiguous=(spec.get("labels") or {}).get(CONTIGUOUS) == "true",
         until=np.inf if end is None else end.timestamp(),
     )
@@ -185,16 +186,4 @@ def wanted_by(zone: str, kind: AcceleratorType, num_slices: int, spec: Mapping[s
 
 def is_spot(spec: Mapping[str, Any]) -> bool:
     """Whether a node with that spec may be preempted."""
-    scheduling = _scheduling(spec)
-    return bool(scheduling.spot or scheduling.preemptible)
-
-
-def _scheduling(spec: Mapping[str, Any]) -> SchedulingConfig:
-    return SchedulingConfig.model_validate(spec.get("schedulingConfig") or {})
-
-
-def _reservation(scheduling: SchedulingConfig) -> str | None:
-    """The name of the reservation, "" for any, None for none."""
-    if scheduling.reservation_name:
-        return scheduling.reservation_name.rpartition("/")[2]
-    return "" if scheduling.reserved else None
+    return provisioning_of(spec) is Provisioning.SPOT

@@ -21,9 +21,22 @@ from tpuctl.api.names import operation_name
 from tpuctl.api.nodes import Node, NodeJson, NodeSpec, NodeState
 from tpuctl.api.operations import Operation
 from tpuctl.api.queued import QueuedResource
+from tpuctl.api.quota import Quota, QuotaList, QuotaRequest, QuotaRequestList
 from tpuctl.api.schedules import Schedule, ScheduleRequest
 from tpuctl.api.status import ControlPlaneStatus, FaultRequest, Slice, SliceDetail
-from tpuctl.control import catalogue, faults, jobs, nodes, operations, orphans, queued, repair, schedules, telemetry
+from tpuctl.control import (
+    catalogue,
+    faults,
+    jobs,
+    nodes,
+    operations,
+    orphans,
+    queued,
+    quotas,
+    repair,
+    schedules,
+    telemetry,
+)
 from tpuctl.control.access import Access
 from tpuctl.control.api_faults import ApiFaults
 from tpuctl.control.fleet_file import default_fleet
@@ -302,6 +315,29 @@ class ControlPlane:
             if waits is not None
         ]
         return Queue(waiting=sorted(waiting, key=lambda one: one.position))
+
+    # Quotas
+
+    def list_quotas(self, project: str) -> QuotaList:
+        """The limits of a project, and what is in use of each; where none is set there is none."""
+        with self.store.read() as reader:
+            return QuotaList(quotas=quotas.views(reader, project))
+
+    def set_quota(self, wanted: Quota) -> QuotaList:
+        self._change(lambda change: quotas.set_limit(change, wanted))
+        return self.list_quotas(wanted.project)
+
+    def list_quota_requests(self, project: str | None) -> QuotaRequestList:
+        """Those of a project, or of all."""
+        where = {} if project is None else {"project": project}
+        with self.store.read() as reader:
+            return QuotaRequestList(requests=[quotas.request_view(row) for row in reader.quota_requests(**where)])
+
+    def request_quota(self, project: str, wanted: QuotaRequest) -> QuotaRequest:
+        return quotas.request_view(self._change(lambda change: quotas.request(change, project, wanted)))
+
+    def decide_quota_request(self, wanted: str, *, approve: bool) -> QuotaRequest:
+        return quotas.request_view(self._change(lambda change: quotas.decide(change, wanted, approve=approve)))
 
     # Operations
 

@@ -237,6 +237,34 @@ class ProjectRow:
 
 
 @dataclass(frozen=True)
+class QuotaRow:
+    """A limit in cores; ``region`` may be ``*``."""
+
+    name: str
+    project: str
+    region: str
+    generation: str
+    kind: str
+    limit: int
+    create_time: float
+
+
+@dataclass(frozen=True)
+class QuotaRequestRow:
+    """A limit that somebody asks for."""
+
+    id: str
+    project: str
+    region: str
+    generation: str
+    kind: str
+    limit: int
+    reason: str
+    state: str
+    create_time: float
+
+
+@dataclass(frozen=True)
 class PodRow:
     """What has happened to a pod: the coordinates of its chips that have broken."""
 

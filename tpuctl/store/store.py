@@ -42,6 +42,8 @@ from tpuctl.store.rows import (
     PodRow,
     ProjectRow,
     QueuedRow,
+    QuotaRequestRow,
+    QuotaRow,
     RequestRow,
     ScheduleRow,
     TokenRow,
@@ -59,6 +61,8 @@ Resource = (
     | TokenRow
     | ProjectRow
     | PodRow
+    | QuotaRow
+    | QuotaRequestRow
 )
 AnyRow = TypeVar(
     "AnyRow",
@@ -72,6 +76,8 @@ AnyRow = TypeVar(
     TokenRow,
     ProjectRow,
     PodRow,
+    QuotaRow,
+    QuotaRequestRow,
 )
 
 _TABLES: dict[type[Any], Table] = {
@@ -85,6 +91,8 @@ _TABLES: dict[type[Any], Table] = {
     TokenRow: tables.tokens,
     ProjectRow: tables.projects,
     PodRow: tables.pods,
+    QuotaRow: tables.quotas,
+    QuotaRequestRow: tables.quota_requests,
 }
 _KEYS: dict[type[Any], str] = {
     NodeRow: "uid",
@@ -97,6 +105,8 @@ _KEYS: dict[type[Any], str] = {
     TokenRow: "id",
     ProjectRow: "project",
     PodRow: "name",
+    QuotaRow: "name",
+    QuotaRequestRow: "id",
 }
 _taken = (
     select(literal(1))
@@ -199,6 +209,12 @@ class Reader:
 
     def project(self, project: str) -> ProjectRow | None:
         return next(iter(self._select(ProjectRow, {"project": project})), None)
+
+    def quotas(self, **where: object) -> list[QuotaRow]:
+        return self._select(QuotaRow, where)
+
+    def quota_requests(self, **where: object) -> list[QuotaRequestRow]:
+        return self._select(QuotaRequestRow, where)
 
     def pods(self) -> list[PodRow]:
         """Those that something has happened to."""

@@ -185,6 +185,32 @@ projects = Table(
     Column("create_time", Float, nullable=False),
 )
 
+quotas = Table(
+    "quotas",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("project", String, nullable=False),
+    Column("region", String, nullable=False),
+    Column("generation", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("limit", Integer, nullable=False),
+    Column("create_time", Float, nullable=False),
+)
+
+quota_requests = Table(
+    "quota_requests",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("project", String, nullable=False),
+    Column("region", String, nullable=False),
+    Column("generation", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("limit", Integer, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("create_time", Float, nullable=False),
+)
+
 pods = Table(
     "pods",
     metadata,

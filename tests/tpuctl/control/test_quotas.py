@@ -1,0 +1,229 @@
+"""No project has more cores than it may; what it has is counted once, and given back once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.tpuctl.control.simulated import Simulation
+from tpuctl.api.errors import ApiError, ResourceExhausted
+from tpuctl.api.fleet import FleetFile, PodSpec
+from tpuctl.api.nodes import NodeSpec, NodeState
+from tpuctl.api.queued import QueuedResource, QueuedState
+from tpuctl.api.quota import Provisioning, Quota, QuotaRequest, RequestState
+from tpuctl.control.plane import ControlPlane
+
+P, Z, R = "local", "us-central2-b", "us-central2"
+FLEET = FleetFile(elastic=True, pods=[PodSpec(zone=Z, generation="v4", shape="4x4x4")])
+
+
+@pytest.fixture
+def simulation(tmp_path: Path) -> Iterator[Simulation]:
+    made = Simulation(tmp_path / "home", FLEET)
+    yield made
+    made.plane.store.close()
+
+
+def limit(plane: ControlPlane, cores: int, **more: Any) -> None:
+    plane.set_quota(Quota.model_validate({"project": P, "generation": "v4", "limit": cores} | more))
+
+
+def create(plane: ControlPlane, name: str, kind: str = "v4-8", project: str = P, **scheduling: bool) -> None:
+    spec = {"acceleratorType": kind, "schedulingConfig": scheduling}
+    plane.create_node(project, Z, name, NodeSpec.model_validate(spec))
+
+
+def queue(plane: ControlPlane, name: str, kind: str = "v4-8", count: int = 1, **more: Any) -> None:
+    ids = {"nodeId": f"{name}-node"} if count == 1 else {"multisliceParams": {"nodeCount": count}}
+    spec = {"node": {"acceleratorType": kind, "runtimeVersion": "x"}, **ids}
+    plane.create_queued(P, Z, name, QueuedResource.model_validate({"tpu": {"nodeSpec": spec}, **more}))
+
+
+def used(plane: ControlPlane) -> list[int]:
+    return [quota.in_use for quota in plane.list_quotas(P).quotas]
+
+
+def test_without_a_limit_there_is_none(simulation: Simulation) -> None:
+    for number in range(5):
+        create(simulation.plane, f"n{number}", "v4-128")
+    assert simulation.plane.list_quotas(P).quotas == []
+
+
+def test_what_is_over_the_limit_is_refused_in_cloud_tpu_s_words(simulation: Simulation) -> None:
+    plane = simulation.plane
+    limit(plane, 40)
+    create(plane, "a", "v4-32")
+    with pytest.raises(ResourceExhausted) as raised:
+        create(plane, "b", "v4-32")
+    name = "TPUV4sPodPerProjectPerRegionForTPUAPI"
+    assert raised.value.message == f"Quota limit '{name}' has been exceeded. Limit: 40 in region {R}. In use: 32."
+    (detail,) = raised.value.to_status()["details"]
+    assert detail["@type"] == "type.googleapis.com/google.rpc.QuotaFailure"
+    create(plane, "c", "v4-8")
+    assert used(plane) == [40]
+    assert {node.name.rpartition("/")[2] for node in plane.list_nodes(P, Z)} == {"a", "c"}
+
+
+def test_kinds_generations_and_projects_have_limits_of_their_own(simulation: Simulation) -> None:
+    plane = simulation.plane
+    limit(plane, 0)
+    limit(plane, 8, kind=Provisioning.SPOT)
+    create(plane, "spot", spot=True)
+    with pytest.raises(ResourceExhausted, match="TPUV4sPreemptiblePerProject"):
+        create(plane, "more", spot=True)
+    with pytest.raises(ResourceExhausted, match="'TPUV4sPerProject"):
+        create(plane, "demand")
+    create(plane, "reserved", reserved=True)
+    create(plane, "other", project="other")
+    assert used(plane) == [0, 8]
+
+
+def test_a_region_s_own_limit_goes_before_that_of_all(simulation: Simulation) -> None:
+    plane = simulation.plane
+    limit(plane, 0)
+    limit(plane, 8, region=R)
+    create(plane, "a")
+    with pytest.raises(ResourceExhausted):
+        create(plane, "b")
+
+
+def test_preempted_nodes_count_until_they_are_deleted(simulation: Simulation) -> None:
+    plane = simulation.plane
+    limit(plane, 8, kind=Provisioning.SPOT)
+    create(plane, "a", spot=True)
+    simulation.run(3)
+    plane.api_faults.add(_preempt())
+    simulation.run(3)
+    assert plane.get_node(P, Z, "a").state is NodeState.PREEMPTED
+    with pytest.raises(ResourceExhausted):
+        create(plane, "b", spot=True)
+    plane.act_on_node(P, Z, "a", "delete")
+    simulation.run(3)
+    create(plane, "b", spot=True)
+
+
+def _preempt() -> Any:
+    from tpuctl.api.api_faults import ApiFault
+
+    return ApiFault(kind="preempt", after=0.5)
+
+
+def test_queued_resources_count_once_whatever_becomes_of_them(simulation: Simulation) -> None:
+    plane = simulation.plane
+    limit(plane, 16)
+    queue(plane, "q", count=2)
+    simulation.run(3)
+    assert plane.get_queued(P, Z, "q").state.state is QueuedState.ACTIVE  # type: ignore[union-attr]
+    assert used(plane) == [16]
+    with pytest.raises(ResourceExhausted):
+        queue(plane, "r")
+    for node in plane.list_nodes(P, Z):
+        plane.act_on_node(P, Z, node.name.rpartition("/")[2], "delete")
+        break
+    simulation.run(3)
+    assert plane.get_queued(P, Z, "q").state.state is QueuedState.SUSPENDED  # type: ignore[union-attr]
+    assert used(plane) == [16]
+    plane.delete_queued(P, Z, "q", force=True)
+    simulation.run(3)
+    assert used(plane) == [0]
+    queue(plane, "r")
+
+
+def test_a_request_counts_once_an_admin_has_approved_it(simulation: Simulation) -> None:
+    plane = simulation.plane
+    limit(plane, 0)
+    wanted = plane.request_quota(P, QuotaRequest(generation="v4", limit=8, reason="a paper"))
+    with pytest.raises(ResourceExhausted):
+        create(plane, "a")
+    assert plane.decide_quota_request(wanted.id, approve=True).state is RequestState.APPROVED
+    create(plane, "a")
+    with pytest.raises(ApiError, match="has been approved already"):
+        plane.decide_quota_request(wanted.id, approve=False)
+    denied = plane.request_quota(P, QuotaRequest(generation="v4", limit=800))
+    plane.decide_quota_request(denied.id, approve=False)
+    assert plane.list_quotas(P).quotas[0].limit == 8
+    with pytest.raises(ApiError, match="there is no quota request 'x'"):
+        plane.decide_quota_request("x", approve=True)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"generation": "v9"}, "'v9' is none; there are v2, v3"),
+        ({"region": "mars"}, "'mars' is none; there are asia-east1"),
+        ({"limit": 10**9}, "is more than 10000000 cores"),
+    ],
+)
+def test_limits_that_mean_nothing_are_refused(simulation: Simulation, more: dict[str, Any], said: str) -> None:
+    with pytest.raises(ApiError) as raised:
+        limit(simulation.plane, 1, **more)
+    assert said in raised.value.message
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["create", "queue", "delete", "unqueue", "run", "die"]),
+        st.integers(0, 4),
+        st.sampled_from(["v4-8", "v4-16", "v4-32"]),
+        st.booleans(),
+    ),
+    max_size=30,
+)
+
+
+def check(folder: Path, steps: list[Any]) -> None:
+    simulation = Simulation(folder, FLEET)
+    limit(simulation.plane, 48)
+    limit(simulation.plane, 24, kind=Provisioning.SPOT)
+    for verb, number, kind, spot in steps:
+        plane = simulation.plane
+        with contextlib.suppress(ApiError):
+            match verb:
+                case "create":
+                    create(plane, f"n{number}", kind, spot=spot)
+                case "queue":
+                    queue(plane, f"q{number}", kind, **({"spot": {}} if spot else {}))
+                case "delete":
+                    plane.act_on_node(P, Z, f"n{number}", "delete")
+                case "unqueue":
+                    plane.delete_queued(P, Z, f"q{number}", force=True)
+                case "run":
+                    simulation.run(2)
+                case "die":
+                    simulation.step_and_die(number)
+        for quota in simulation.plane.list_quotas(P).quotas:
+            assert 0 <= quota.in_use <= quota.limit
+    plane = simulation.plane
+    for node in plane.list_nodes(P, Z):
+        with contextlib.suppress(ApiError):
+            plane.act_on_node(P, Z, node.name.rpartition("/")[2], "delete")
+    for row in plane.list_queued(P, Z):
+        with contextlib.suppress(ApiError):
+            plane.delete_queued(P, Z, row.name.rpartition("/")[2], force=True)
+    simulation.run(8)
+    assert used(plane) == [0, 0]
+    plane.store.close()
+
+
+def settled(histories: int) -> Any:
+    return settings(max_examples=histories, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+
+
+@settled(6)
+@given(STEPS)
+def test_no_history_goes_over_a_limit_or_below_nothing(tmp_path_factory: Any, steps: list[Any]) -> None:
+    check(tmp_path_factory.mktemp("history"), steps)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@settled(500)
+@given(STEPS)
+def test_none_of_500_histories_goes_over_a_limit(tmp_path_factory: Any, steps: list[Any]) -> None:
+    check(tmp_path_factory.mktemp("history"), steps)
