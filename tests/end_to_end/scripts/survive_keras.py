@@ -1,6 +1,8 @@
-"""Train for eight epochs of five steps with BackupAndRestore, which saves every epoch."""
+"""Train for eight epochs of five steps with BackupAndRestore, which saves every epoch; leave after one when told to."""
 
 import os
+import signal
+import sys
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 
@@ -23,6 +25,22 @@ class Told(keras.callbacks.Callback):
         metrics.log(epoch=self.epoch, epochs=EPOCHS, step=batch + 1, steps=STEPS, loss=logs["loss"])
 
 
+class Leave(keras.callbacks.Callback):
+    """Ends the training at the end of an epoch once SIGTERM has come: BackupAndRestore does not write atomically."""
+
+    def __init__(self):
+        super().__init__()
+        self.told = False
+        signal.signal(signal.SIGTERM, self.tell)
+
+    def tell(self, *_):
+        self.told = True
+
+    def on_epoch_end(self, epoch, logs=None):
+        if self.told:
+            sys.exit(1)
+
+
 keras.utils.set_random_seed(0)
 keras.distribution.set_distribution(keras.distribution.DataParallel())
 random = np.random.default_rng(0)
@@ -33,4 +51,6 @@ model = keras.Sequential(
 )
 model.compile(keras.optimizers.Adam(1e-2), "binary_crossentropy")
 backup = keras.callbacks.BackupAndRestore(os.environ["TPUCTL_CHECKPOINT_DIR"], delete_checkpoint=False)
-model.fit(inputs, labels, batch_size=BATCH, epochs=EPOCHS, shuffle=False, callbacks=[Told(), backup], verbose=0)
+model.fit(
+    inputs, labels, batch_size=BATCH, epochs=EPOCHS, shuffle=False, callbacks=[Told(), backup, Leave()], verbose=0
+)
