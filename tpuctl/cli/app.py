@@ -26,6 +26,7 @@ from tpuctl.cli import (
     ssh,
     status,
     up,
+    usage,
     version,
     zsh_first_tab,
 )
@@ -59,6 +60,8 @@ for verb in (run, create, delete, list_verb, describe, simulate, cancel, fault, 
 for verb, does in ((create, queued.create), (delete, queued.delete), (describe, queued.describe)):
     verb.app.command("queued-resource")(does)
 list_verb.app.command("queued-resources")(queued.listing)
+list_verb.app.command("prices")(usage.prices)
+app.command("usage")(usage.usage)
 list_verb.app.command("schedules")(schedules.listing)
 delete.app.command("schedule")(schedules.delete)
 for command in (status.status, logs.logs, attach.attach, up.up, down.down, serve.serve, env.env, version.version):

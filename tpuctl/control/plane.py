@@ -24,6 +24,7 @@ from tpuctl.api.queued import QueuedResource
 from tpuctl.api.quota import Quota, QuotaList, QuotaRequest, QuotaRequestList
 from tpuctl.api.schedules import Schedule, ScheduleRequest
 from tpuctl.api.status import ControlPlaneStatus, FaultRequest, Slice, SliceDetail
+from tpuctl.api.usage import UsageBy, UsageList
 from tpuctl.control import (
     catalogue,
     faults,
@@ -48,6 +49,7 @@ from tpuctl.control.operations import request_key
 from tpuctl.control.placing import Placing, wanted_by
 from tpuctl.control.pod_views import pod_view, simulated
 from tpuctl.control.queued_views import queued_view
+from tpuctl.control.usage import summed
 from tpuctl.control.views import (
     MAX_MEMBERS,
     job_view,
@@ -315,6 +317,19 @@ class ControlPlane:
             if waits is not None
         ]
         return Queue(waiting=sorted(waiting, key=lambda one: one.position))
+
+    # Usage
+
+    def usage(self, project: str, by: UsageBy, since: float) -> UsageList:
+        """Chip-hours of a project from ``since`` (seconds since the epoch) until now."""
+        with self.store.read() as reader:
+            rows, now = reader.usages(project=project), reader.now
+        since = min(max(since, 0.0), now)
+        return UsageList(
+            since=datetime.fromtimestamp(since, UTC),
+            until=datetime.fromtimestamp(now, UTC),
+            rows=summed(rows, by, since, now),
+        )
 
     # Quotas
 

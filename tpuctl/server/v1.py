@@ -17,7 +17,6 @@ from tpuctl.api.fleet import PodChip, PodList
 from tpuctl.api.jobs import JobArray, JobList, JobRequest
 from tpuctl.api.names import default_project
 from tpuctl.api.nodes import NodeSpec
-from tpuctl.api.quota import Quota, QuotaRequest
 from tpuctl.api.schedules import ScheduleList, ScheduleRequest
 from tpuctl.api.status import FaultRequest
 from tpuctl.control.plane import ControlPlane
@@ -25,6 +24,7 @@ from tpuctl.server.bodies import body
 from tpuctl.server.guarded import ANYWHERE, guarded
 from tpuctl.server.proxy import Proxy
 from tpuctl.server.queries import number, numbers
+from tpuctl.server.quotas import quota_rows
 from tpuctl.server.replies import empty_reply, reply
 from tpuctl.server.watch import logs, watch
 
@@ -141,25 +141,6 @@ def routes(plane: ControlPlane, proxy: Proxy | None = None) -> list[Route]:
         slices = number(request, "slices", 1)
         return reply(await run_in_threadpool(plane.simulate_placement, zone, wanted, slices))
 
-    def list_quotas(request: Request) -> Response:
-        return reply(plane.list_quotas(request.path_params["project"]))
-
-    async def set_quota(request: Request) -> Response:
-        return reply(await run_in_threadpool(plane.set_quota, await body(request, Quota)))
-
-    def list_quota_requests(request: Request) -> Response:
-        return reply(plane.list_quota_requests(request.path_params.get("project")))
-
-    async def request_quota(request: Request) -> Response:
-        wanted = await body(request, QuotaRequest)
-        return reply(await run_in_threadpool(plane.request_quota, request.path_params["project"], wanted))
-
-    def approve_quota(request: Request) -> Response:
-        return reply(plane.decide_quota_request(request.path_params["request"], approve=True))
-
-    def deny_quota(request: Request) -> Response:
-        return reply(plane.decide_quota_request(request.path_params["request"], approve=False))
-
     def list_tokens(_: Request) -> Response:
         return reply(TokenList(tokens=plane.access.list()))
 
@@ -187,13 +168,7 @@ def routes(plane: ControlPlane, proxy: Proxy | None = None) -> list[Route]:
         ("GET", f"{one_project}/locations/{{zone}}/queuedResources/{{queued}}", "tpuctl.queue.get", queued_detail),
         ("GET", f"{one_project}/queue", "tpuctl.queue.list", queue),
         ("POST", f"{base}/locations/{{zone}}:simulatePlacement", "tpuctl.pods.list", simulate),
-        ("GET", f"{one_project}/quotas", "tpuctl.quotas.list", list_quotas),
-        ("POST", f"{base}/quotas", "tpuctl.limits.set", set_quota),
-        ("GET", f"{one_project}/quotaRequests", "tpuctl.quotas.list", list_quota_requests),
-        ("POST", f"{one_project}/quotaRequests", "tpuctl.quotas.request", request_quota),
-        ("GET", f"{base}/quotaRequests", "tpuctl.limits.list", list_quota_requests),
-        ("POST", f"{base}/quotaRequests/{{request}}:approve", "tpuctl.limits.approve", approve_quota),
-        ("POST", f"{base}/quotaRequests/{{request}}:deny", "tpuctl.limits.deny", deny_quota),
+        *quota_rows(plane, base, one_project),
         ("GET", f"{base}/tokens", "tpuctl.tokens.list", list_tokens),
         ("POST", f"{base}/tokens", "tpuctl.tokens.create", create_token),
         ("DELETE", f"{base}/tokens/{{token}}", "tpuctl.tokens.delete", revoke_token),

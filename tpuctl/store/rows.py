@@ -237,6 +237,27 @@ class ProjectRow:
 
 
 @dataclass(frozen=True)
+class UsageRow:
+    """A time in which a slice was READY: from ``create_time`` to ``end_time``, which it has not come to while None.
+
+    ``node`` is the slice's uid, ``job`` the name of the job that it was made for, ``scheduling`` as was asked for.
+    """
+
+    uid: str
+    node: str
+    project: str
+    zone: str
+    name: str
+    accelerator_type: str
+    topology: str | None
+    num_slices: int
+    scheduling: dict[str, Any]
+    job: str | None
+    create_time: float
+    end_time: float | None = None
+
+
+@dataclass(frozen=True)
 class QuotaRow:
     """A limit in cores; ``region`` may be ``*``."""
 

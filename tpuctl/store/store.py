@@ -47,6 +47,7 @@ from tpuctl.store.rows import (
     RequestRow,
     ScheduleRow,
     TokenRow,
+    UsageRow,
 )
 
 log = logging.getLogger("tpuctl.events")
@@ -62,6 +63,7 @@ Resource = (
     | ProjectRow
     | PodRow
     | QuotaRow
+    | UsageRow
     | QuotaRequestRow
 )
 AnyRow = TypeVar(
@@ -78,6 +80,7 @@ AnyRow = TypeVar(
     PodRow,
     QuotaRow,
     QuotaRequestRow,
+    UsageRow,
 )
 
 _TABLES: dict[type[Any], Table] = {
@@ -92,6 +95,7 @@ _TABLES: dict[type[Any], Table] = {
     ProjectRow: tables.projects,
     PodRow: tables.pods,
     QuotaRow: tables.quotas,
+    UsageRow: tables.usages,
     QuotaRequestRow: tables.quota_requests,
 }
 _KEYS: dict[type[Any], str] = {
@@ -106,6 +110,7 @@ _KEYS: dict[type[Any], str] = {
     ProjectRow: "project",
     PodRow: "name",
     QuotaRow: "name",
+    UsageRow: "uid",
     QuotaRequestRow: "id",
 }
 _taken = (
@@ -210,6 +215,9 @@ class Reader:
     def project(self, project: str) -> ProjectRow | None:
         return next(iter(self._select(ProjectRow, {"project": project})), None)
 
+    def usages(self, **where: object) -> list[UsageRow]:
+        return self._select(UsageRow, where)
+
     def quotas(self, **where: object) -> list[QuotaRow]:
         return self._select(QuotaRow, where)
 
@@ -274,12 +282,39 @@ class Transaction(Reader):
         """The row with ``changes``, stored."""
         key = getattr(row, _KEYS[type(row)])
         self._connection.execute(_update(_TABLES[type(row)], tuple(changes)), {"key": key, **changes})
+        if isinstance(row, NodeRow) and "state" in changes:
+            self._meter(row, changes["state"])
         changed: AnyRow = dataclasses.replace(row, **changes)  # type: ignore[arg-type]
         return changed
 
     def delete(self, row: Resource) -> None:
         table, key = _TABLES[type(row)], _KEYS[type(row)]
         self._connection.execute(delete(table).where(table.c[key] == getattr(row, key)))
+        if isinstance(row, NodeRow):
+            self._meter(row, None)
+
+    def _meter(self, node: NodeRow, state: object) -> None:
+        """A slice counts as used while it is READY; together with the change of its state, so no second is lost."""
+        if state is NodeState.READY and node.state is not NodeState.READY:
+            owner = None if node.owner_job is None else self.job(uid=node.owner_job)
+            self.insert(
+                UsageRow(
+                    uid=self.new_uid(),
+                    node=node.uid,
+                    project=node.project,
+                    zone=node.zone,
+                    name=node.name,
+                    accelerator_type=node.accelerator_type,
+                    topology=node.topology,
+                    num_slices=node.num_slices,
+                    scheduling=node.spec.get("schedulingConfig") or {},
+                    job=None if owner is None else owner.name,
+                    create_time=self.now,
+                )
+            )
+        elif node.state is NodeState.READY and state is not NodeState.READY:
+            for usage in self.usages(node=node.uid, end_time=None):
+                self.replace(usage, end_time=max(self.now, usage.create_time))
 
     def event(self, resource: str, change: str, message: str = "") -> None:
         event = Event(self.now, resource, change, message)

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, String, Table, UniqueConstraint, text
 
-VERSION = 8
+VERSION = 9
 """Of the schema; kept in the file as SQLite's user_version."""
 
 metadata = MetaData()
@@ -185,6 +185,23 @@ projects = Table(
     Column("create_time", Float, nullable=False),
 )
 
+usages = Table(
+    "usages",
+    metadata,
+    Column("uid", String, primary_key=True),
+    Column("node", String, nullable=False),
+    Column("project", String, nullable=False),
+    Column("zone", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("accelerator_type", String, nullable=False),
+    Column("topology", String),
+    Column("num_slices", Integer, nullable=False),
+    Column("scheduling", JSON, nullable=False),
+    Column("job", String),
+    Column("create_time", Float, nullable=False),
+    Column("end_time", Float),
+)
+
 quotas = Table(
     "quotas",
     metadata,
@@ -233,6 +250,8 @@ events = Table(
 HAS_FAULTS = text("nodes.faults != '[]'")
 """As SQLite must see it in an index and in a question alike."""
 INDEXES = (
+    Index("usages_open", usages.c.node, sqlite_where=usages.c.end_time.is_(None)),
+    Index("usages_in_order", usages.c.project, usages.c.create_time),
     Index("nodes_with_faults", nodes.c.uid, sqlite_where=text("faults != '[]'")),
     Index("nodes_in_order", nodes.c.project, nodes.c.create_time),
     Index("nodes_in_all_order", nodes.c.create_time),

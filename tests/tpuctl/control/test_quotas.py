@@ -17,7 +17,9 @@ from tpuctl.api.fleet import FleetFile, PodSpec
 from tpuctl.api.nodes import NodeSpec, NodeState
 from tpuctl.api.queued import QueuedResource, QueuedState
 from tpuctl.api.quota import Provisioning, Quota, QuotaRequest, RequestState
+from tpuctl.api.usage import UsageBy
 from tpuctl.control.plane import ControlPlane
+from tpuctl.control.prices import price_of
 
 P, Z, R = "local", "us-central2-b", "us-central2"
 FLEET = FleetFile(elastic=True, pods=[PodSpec(zone=Z, generation="v4", shape="4x4x4")])
@@ -227,3 +229,37 @@ def test_no_history_goes_over_a_limit_or_below_nothing(tmp_path_factory: Any, st
 @given(STEPS)
 def test_none_of_500_histories_goes_over_a_limit(tmp_path_factory: Any, steps: list[Any]) -> None:
     check(tmp_path_factory.mktemp("history"), steps)
+
+
+def test_usage_is_metered_by_the_second_while_a_slice_is_ready(simulation: Simulation) -> None:
+    plane = simulation.plane
+    create(plane, "a", "v4-32")
+    create(plane, "b", "v4-8", spot=True)
+    simulation.run(3)
+    simulation.clock.now += 3600.0
+    simulation.step_and_die(0)
+    plane = simulation.plane
+    plane.act_on_node(P, Z, "a", "delete")
+    simulation.run(100)
+    usage = plane.usage(P, UsageBy.SLICE, 0.0)
+    rows = {row.name: row for row in usage.rows}
+    assert rows["a"].chip_hours == pytest.approx(16 * 3602 / 3600, rel=1e-3)
+    assert rows["a"].cost == pytest.approx(rows["a"].chip_hours * 3.22)
+    assert rows["b"].chip_hours == pytest.approx(4 * 3702 / 3600, rel=1e-3)
+    assert (rows["b"].kind, rows["b"].cost) == (Provisioning.SPOT, pytest.approx(rows["b"].chip_hours * 0.9225))
+    (whole, spot) = plane.usage(P, UsageBy.PROJECT, 0.0).rows
+    assert (whole.name, spot.name) == (P, P)
+    assert plane.usage(P, UsageBy.SLICE, simulation.clock.now - 10).rows[0].name == "b"
+    assert plane.usage("other", UsageBy.SLICE, 0.0).rows == []
+
+
+def test_a_job_s_slice_is_its_usage_and_what_has_no_price_has_no_cost(simulation: Simulation) -> None:
+    simulation.job(P, "train", ["sleep", "60"], acceleratorType="v4-8", zone=Z)
+    simulation.run(70)
+    (row,) = simulation.plane.usage(P, UsageBy.JOB, 0.0).rows
+    assert row.name == "train"
+    assert row.chip_hours == pytest.approx(4 * 61 / 3600, rel=0.05)
+    assert price_of("v5e", Provisioning.ON_DEMAND, "us-west4-a") is None
+    assert price_of("v6e", Provisioning.ON_DEMAND, "europe-west4-a") == 2.97
+    assert price_of("v6e", Provisioning.ON_DEMAND, "us-east5-a") == 2.70
+    assert price_of("v6e", Provisioning.ON_DEMAND, "southamerica-west1-a") is None

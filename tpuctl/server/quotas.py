@@ -1,0 +1,57 @@
+"""Quotas and usage in tpuctl's own API: what projects may have, and what they have used."""
+
+from __future__ import annotations
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tpuctl.api.errors import InvalidArgument
+from tpuctl.api.quota import Quota, QuotaRequest
+from tpuctl.api.usage import UsageBy
+from tpuctl.control.plane import ControlPlane
+from tpuctl.server.bodies import body
+from tpuctl.server.guarded import Endpoint
+from tpuctl.server.queries import number
+from tpuctl.server.replies import reply
+
+
+def quota_rows(plane: ControlPlane, base: str, one_project: str) -> tuple[tuple[str, str, str, Endpoint], ...]:
+    """Method, path, permission and endpoint of each."""
+
+    def usage(request: Request) -> Response:
+        by = request.query_params.get("by") or UsageBy.SLICE
+        if by not in list(UsageBy):
+            raise InvalidArgument(f"by {by!r} means nothing; there are {', '.join(UsageBy)}")
+        since = float(number(request, "since", 0) or 0)
+        return reply(plane.usage(request.path_params["project"], UsageBy(by), since))
+
+    def list_quotas(request: Request) -> Response:
+        return reply(plane.list_quotas(request.path_params["project"]))
+
+    async def set_quota(request: Request) -> Response:
+        return reply(await run_in_threadpool(plane.set_quota, await body(request, Quota)))
+
+    def list_requests(request: Request) -> Response:
+        return reply(plane.list_quota_requests(request.path_params.get("project")))
+
+    async def ask(request: Request) -> Response:
+        wanted = await body(request, QuotaRequest)
+        return reply(await run_in_threadpool(plane.request_quota, request.path_params["project"], wanted))
+
+    def approve(request: Request) -> Response:
+        return reply(plane.decide_quota_request(request.path_params["request"], approve=True))
+
+    def deny(request: Request) -> Response:
+        return reply(plane.decide_quota_request(request.path_params["request"], approve=False))
+
+    return (
+        ("GET", f"{one_project}/usage", "tpuctl.usage.list", usage),
+        ("GET", f"{one_project}/quotas", "tpuctl.quotas.list", list_quotas),
+        ("POST", f"{base}/quotas", "tpuctl.limits.set", set_quota),
+        ("GET", f"{one_project}/quotaRequests", "tpuctl.quotas.list", list_requests),
+        ("POST", f"{one_project}/quotaRequests", "tpuctl.quotas.request", ask),
+        ("GET", f"{base}/quotaRequests", "tpuctl.limits.list", list_requests),
+        ("POST", f"{base}/quotaRequests/{{request}}:approve", "tpuctl.limits.approve", approve),
+        ("POST", f"{base}/quotaRequests/{{request}}:deny", "tpuctl.limits.deny", deny),
+    )
