@@ -55,13 +55,14 @@ class WaitAction(Enum):
     KEEP = auto()
     MAKE = auto()  # make the slice, if there is room for it
     UNMAKE = auto()  # delete what is left of the one before
+    REPAIR = auto()  # move it to chips that work
     TAKE = auto()  # it is the job's now
 
 
 _OWN = {
     Seen.ABSENT: WaitAction.MAKE,
     Seen.READY: WaitAction.TAKE,
-    Seen.BROKEN: WaitAction.UNMAKE,
+    Seen.BROKEN: WaitAction.REPAIR,
     Seen.LOST: WaitAction.UNMAKE,
 }
 """What a job does whose slice is made for it; it waits if nothing is said."""
@@ -97,7 +98,7 @@ def seen(node: NodeRow | None, owner: str | None, *, noticed: bool, in_repair: b
 def wait_action(how: Seen, *, own: bool, due: bool) -> WaitAction:
     """``due`` says that the time has come, and that the jobs it comes after have succeeded."""
     action = (_OWN if own else _NAMED).get(how, WaitAction.KEEP)
-    return action if due or action is WaitAction.UNMAKE else WaitAction.KEEP
+    return action if due or action in (WaitAction.UNMAKE, WaitAction.REPAIR) else WaitAction.KEEP
 
 
 def holds_slice(job: JobRow) -> bool:

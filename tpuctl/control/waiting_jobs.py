@@ -32,6 +32,7 @@ from tpuctl.control.jobs import node_spec, prepared, zones_of
 from tpuctl.control.placing import Placing, is_spot, wanted_by
 from tpuctl.control.queue_order import Candidate
 from tpuctl.control.repair import REPAIR
+from tpuctl.control.repair import ask as ask_for_repair
 from tpuctl.store import JobRow, NodeRow, Reader, Store
 
 Finish = Callable[..., None]
@@ -74,6 +75,8 @@ class WaitingJobs:
             self._wanting[job.uid] = job
         elif action is WaitAction.UNMAKE and node is not None:
             self._unmake(node)
+        elif action is WaitAction.REPAIR and node is not None:
+            self._repair(node)
         elif action is WaitAction.TAKE and node is not None:
             self._take(job, node)
         if action is WaitAction.KEEP and before is None and (due or job.waits is None):
@@ -137,6 +140,12 @@ class WaitingJobs:
             current = change.node(uid=node.uid)
             if current is not None and current.state is not NodeState.DELETING:
                 operations.begin_delete(change, current)
+
+    def _repair(self, node: NodeRow) -> None:
+        with self._store.change() as change:
+            current = change.node(uid=node.uid)
+            if current is not None and current.state is NodeState.READY:
+                ask_for_repair(change, current)
 
     def _take(self, job: JobRow, node: NodeRow) -> None:
         """The slice is there, and it is the job's turn."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -12,7 +13,7 @@ import pytest
 
 from backend.hardware import accelerator_type
 from backend.host.address import Address
-from backend.host.metadata import METADATA_DOWN, MetadataServer, metadata
+from backend.host.metadata import METADATA_DOWN, PREEMPTED, MetadataServer, etag, metadata
 from backend.host.workers import HostedSlice, processes
 
 BASE = "/computeMetadata/v1/"
@@ -100,5 +101,24 @@ def test_it_answers_nothing_while_the_slice_has_it_down(tmp_path: Path) -> None:
             get(server.endpoint, BASE + "instance/name")
         (tmp_path / METADATA_DOWN).unlink()
         assert get(server.endpoint, BASE + "instance/name")[0] == "w"
+    finally:
+        server.close()
+
+
+def test_a_preemption_is_told_and_can_be_waited_for(tmp_path: Path) -> None:
+    server = MetadataServer("127.0.0.1", {"instance/name": "w"}, tmp_path)
+    server.start()
+    try:
+        preempted = f"{BASE}instance/preempted"
+        assert get(server.endpoint, preempted)[0] == "FALSE"
+        assert get(server.endpoint, f"{BASE}instance/maintenance-event")[0] == "NONE"
+        assert get(server.endpoint, f"{preempted}?wait_for_change=true&timeout_sec=0")[0] == "FALSE"
+        with ThreadPoolExecutor() as pool:
+            query = f"wait_for_change=true&last_etag={etag('FALSE')}"
+            waiting = pool.submit(get, server.endpoint, f"{preempted}?{query}")
+            (tmp_path / PREEMPTED).touch()
+            assert waiting.result(timeout=5)[0] == "TRUE"
+        assert get(server.endpoint, f"{preempted}?wait_for_change=true&last_etag=0")[0] == "TRUE"
+        assert get(server.endpoint, f"{BASE}instance/maintenance-event")[0] == "TERMINATE_ON_HOST_MAINTENANCE"
     finally:
         server.close()
