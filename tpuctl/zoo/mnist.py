@@ -16,7 +16,7 @@ import keras
 import numpy as np
 from keras import layers
 
-from tpuctl.zoo import hosts, mnist_data, mnist_options
+from tpuctl.zoo import hosts, mnist_data, mnist_options, resume
 from tpuctl.zoo.callback import JobMetrics, StepTimes
 
 
@@ -77,14 +77,23 @@ def main() -> None:
     if len(chosen) != test:
         talk(f"Testing with {len(chosen):,} of the {test:,} digits, as many as {len(devices)} cores share evenly")
     test_batch_size = mnist_data.even_batch_size(len(chosen), batch_size, len(devices))
+    callbacks: list[keras.callbacks.Callback] = [JobMetrics()]
+    steps = max(1, train // batch_size)
+    checkpoints = resume.folder() if processes == 1 else None
+    if checkpoints is not None:
+        callbacks.append(resume.backup(checkpoints))
+        if done := resume.epochs_done(checkpoints):
+            talk(f"Going on after epoch {done}")
+        for _ in range(done * steps):
+            next(batches)
     history = model.fit(
         batches,
-        steps_per_epoch=max(1, train // batch_size),
+        steps_per_epoch=steps,
         shuffle=False,
         epochs=options.epochs,
         validation_data=(digits.test_images[mine], digits.test_labels[mine]),
         validation_batch_size=test_batch_size // processes,
-        callbacks=[JobMetrics()],
+        callbacks=callbacks,
         verbose=2 if me == 0 else 0,
     )
     trained = model if processes == 1 else of_this_process(model)
