@@ -6,6 +6,7 @@ from pydantic import Field
 
 from tpuctl.api.jobs import Job
 from tpuctl.api.model import Model
+from tpuctl.api.usage import Budget
 
 
 class Core(Model):
@@ -102,5 +103,6 @@ class ControlPlaneStatus(Model):
     home: str
     project: str
     trouble: str | None = None
+    budget: Budget | None = None
     slices: list[Slice] = Field(default_factory=list)
     jobs: list[Job] = Field(default_factory=list)

@@ -45,3 +45,16 @@ class Price(Model):
 class PriceList(Model):
     source: str
     prices: list[Price] = Field(default_factory=list)
+
+
+class Budget(Model):
+    """US dollars that a project may spend in a calendar month (UTC), and has; ``stop`` ends its slices then."""
+
+    project: str
+    amount: float
+    stop: bool = False
+    spent: float = 0.0
+
+
+class BudgetList(Model):
+    budgets: list[Budget] = Field(default_factory=list)

@@ -9,6 +9,7 @@ import typer
 from tpuctl.cli import (
     attach,
     auth,
+    budget,
     cancel,
     create,
     delete,
@@ -55,7 +56,7 @@ def root(context: typer.Context, show_version: Version = False) -> None:
         raise typer.Exit
 
 
-for verb in (run, create, delete, list_verb, describe, simulate, cancel, fault, quota, auth):
+for verb in (run, create, delete, list_verb, describe, simulate, cancel, fault, quota, budget, auth):
     app.add_typer(verb.app, name=verb.__name__.rpartition(".")[2])
 for verb, does in ((create, queued.create), (delete, queued.delete), (describe, queued.describe)):
     verb.app.command("queued-resource")(does)

@@ -75,7 +75,7 @@ def _is_text(argument: str) -> bool:
 
 def explain(error: Exception) -> Failure:
     """What to tell the user about an exception, and what to exit with."""
-    from tpuctl.api.errors import AlreadyExists, ApiError, NotFound
+    from tpuctl.api.errors import AlreadyExists, ApiError, NotFound, ResourceExhausted
 
     match error:
         case Problem():
@@ -90,6 +90,8 @@ def explain(error: Exception) -> Failure:
             failure = Failure(*resource_errors.explain_missing(error), exit_codes.NOT_FOUND)
         case AlreadyExists():
             failure = Failure(*resource_errors.explain_taken(error), exit_codes.FAILED)
+        case ResourceExhausted():
+            failure = Failure(*resource_errors.explain_exhausted(error), exit_codes.of_rpc_code(error.code))
         case ApiError():
             message, _, hint = error.message.partition("\n")
             failure = Failure(message, hint, exit_codes.of_rpc_code(error.code))

@@ -45,6 +45,16 @@ def explain_taken(error: ApiError) -> tuple[str, str]:
     return f"{resource} already exists{place}", hint or "choose another name"
 
 
+def explain_exhausted(error: ApiError) -> tuple[str, str]:
+    """Message and hint for what there is no quota or no capacity for."""
+    message, _, hint = error.message.partition("\n")
+    if any(detail.get("@type", "").endswith("QuotaFailure") for detail in error.details):
+        return message, "see `tpuctl quota list`; `tpuctl quota request` asks an admin for more"
+    if "no more capacity" in message:
+        return message, "see `tpuctl status pods`; `tpuctl create queued-resource` waits until there is room"
+    return message, hint
+
+
 def _resource(error: ApiError) -> Named | None:
     """The slice or job that an error's google.rpc.ResourceInfo names."""
     full_name = next((detail["resourceName"] for detail in error.details if "resourceName" in detail), "")

@@ -22,6 +22,7 @@ Resource = dict[str, Any]
 LATEST_JOBS = 10
 LIVE = ("QUEUED", "RUNNING")
 ROOMY = 110
+NEARLY_SPENT = 0.8
 CLOCKS = "Device time and MXU busy are simulated: they come from the chips' timing model. Host time is measured."
 
 
@@ -43,7 +44,7 @@ def status_view(status: dict[str, Any], width: int, wide: bool = False) -> Rende
     """
     jobs = status["jobs"]
     shown = jobs if wide else [job for job in jobs if job["state"] in LIVE] + _ended(jobs)[-LATEST_JOBS:]
-    parts: list[RenderableType] = [_control_plane(status), ""]
+    parts: list[RenderableType] = [_control_plane(status), *_budget(status.get("budget")), ""]
     parts.append(_table("Slices", SLICES, status["slices"], width, wide) or _start_with("No slices", NO_SLICES))
     parts.append(_table("Jobs", JOBS, shown, width, wide) or _start_with("No jobs", NO_JOBS))
     if len(shown) < len(jobs):
@@ -59,6 +60,18 @@ def _control_plane(status: dict[str, Any]) -> Text:
         f" {status['version']} at {status['url']}, up {seconds_text(status['uptimeSeconds'])}",
         (f"  pid {status['pid']}, project {status['project']}, {status['home']}", "dim"),
     )
+
+
+def _budget(budget: dict[str, Any] | None) -> list[Text]:
+    """What of a project's budget is spent, if it has one; in colour from 80%."""
+    if budget is None:
+        return []
+    part = budget["spent"] / budget["amount"]
+    style = "bold red" if part >= 1 else "yellow" if part >= NEARLY_SPENT else ""
+    line = Text(f"  ${budget['spent']:,.2f} of ${budget['amount']:,.2f} spent this month ({part:.0%})", style=style)
+    if part >= 1 and budget["stop"]:
+        line.append("; no new slices, and those there are end: tpuctl budget set")
+    return [line]
 
 
 def _table(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tpuctl.api.quota import Quota, QuotaRequest
     from tpuctl.api.schedules import Schedule
     from tpuctl.api.status import ControlPlaneStatus, FaultRequest, Slice, SliceDetail
+    from tpuctl.api.usage import Budget
 
 ALL_ZONES = "-"
 API_FAULTS = "/tpuctl/v1/faults"
@@ -226,6 +227,19 @@ class Client:
     def delete_queued(self, name: str, *, force: bool = False, zone: str | None = None) -> Operation:
         path = f"{self._location(zone)}/queuedResources/{quote(name)}"
         return self._operation("DELETE", path, force="true" if force else None)
+
+    # Budgets
+
+    def set_budget(self, wanted: Budget) -> Budget:
+        from tpuctl.api.usage import Budget
+
+        return Budget.model_validate(self._transport.call("POST", "/tpuctl/v1/budgets", body=wanted.to_json()))
+
+    def list_budgets(self, project: str | None = None) -> list[Budget]:
+        from tpuctl.api.usage import BudgetList
+
+        answer = self._get(f"/tpuctl/v1/projects/{project or self.project}/budgets")
+        return BudgetList.model_validate(answer).budgets
 
     # Quotas
 

@@ -16,6 +16,7 @@ from tpuctl.api.jobs import JobState
 from tpuctl.api.nodes import NodeState
 from tpuctl.api.queued import QueuedState
 from tpuctl.control import api_faults, operations
+from tpuctl.control.budgets import stop_what_is_spent
 from tpuctl.control.fleet import Part
 from tpuctl.control.job_reconciler import JobReconciler
 from tpuctl.control.node_states import is_settled
@@ -118,8 +119,8 @@ class Loop:
         held = self._release_held()
         nodes = self._read_nodes(full)
         went_well += [self._try(partial(self._nodes.step, held=held), node, jobs) for node in nodes]
-        queue, owned = self._read_queue(full)
         places = self._places()
+        queue, owned = self._read_queue(full, frozenset(places))
         step = partial(self._queue.step, places=places)
         went_well += [self._try(step, row, owned.get(row.full_name, [])) for row in queue]
         waiting = self._jobs.waiting
@@ -127,6 +128,7 @@ class Loop:
         if not all(went_well):
             return TROUBLE_SECONDS
         if full:
+            stop_what_is_spent(self._store, nodes, self._placing.grace)
             went_well.append(self._try_vms(nodes))
             self._look_at = time.monotonic() + LOOK_SHARE * (time.monotonic() - begun)
         self._forget_old(self._store.clock())
@@ -197,10 +199,16 @@ class Loop:
             found = [candidate(row, reader.now) for row in reader.queued_resources(state=WAITING)]
         return self._placing.admit([*(one for one in found if one is not None), *self._jobs.waiting.candidates()])
 
-    def _read_queue(self, full: bool) -> tuple[list[QueuedRow], dict[str, list[NodeRow]]]:
-        """The queued resources, or those that are on their way, and the nodes of each by its full name."""
+    def _read_queue(self, full: bool, admitted: frozenset[str]) -> tuple[list[QueuedRow], dict[str, list[NodeRow]]]:
+        """The queued resources, and the nodes of each by its full name.
+
+        All of them, or those that are on their way and the ``admitted``, by uid, for whom there is room.
+        """
         with self._store.read() as reader:
             queue = reader.queued_resources() if full else reader.queued_resources(state=ON_THEIR_WAY)
+            if admitted and not full:
+                known = {row.uid for row in queue}
+                queue += [row for row in reader.queued_resources(uid=admitted) if row.uid not in known]
             owners = frozenset(row.full_name for row in queue)
             nodes = reader.nodes(queued_resource=owners) if owners else []
         owned: dict[str, list[NodeRow]] = {}

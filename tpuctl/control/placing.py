@@ -51,7 +51,7 @@ class Placing:
     def __init__(self, store: Store, fleet: FleetFile) -> None:
         self._store = store
         self.fleet = Fleet(fleet)
-        self._grace = fleet.grace_seconds
+        self.grace = fleet.grace_seconds
         self.repair_seconds = fleet.repair_seconds
         self._waits: dict[str, Waits] = {}
         with store.read() as reader:
@@ -159,7 +159,7 @@ class Placing:
             with self._store.change() as change:
                 current = change.node(uid=uid)
                 if current is not None and not notified(current):
-                    notice(change, current, f"to make way for {for_whom}", self._grace)
+                    notice(change, current, f"to make way for {for_whom}", self.grace)
         return True
 
 

@@ -24,8 +24,9 @@ from tpuctl.api.queued import QueuedResource
 from tpuctl.api.quota import Quota, QuotaList, QuotaRequest, QuotaRequestList
 from tpuctl.api.schedules import Schedule, ScheduleRequest
 from tpuctl.api.status import ControlPlaneStatus, FaultRequest, Slice, SliceDetail
-from tpuctl.api.usage import UsageBy, UsageList
+from tpuctl.api.usage import Budget, BudgetList, UsageBy, UsageList
 from tpuctl.control import (
+    budgets,
     catalogue,
     faults,
     jobs,
@@ -331,6 +332,19 @@ class ControlPlane:
             rows=summed(rows, by, since, now),
         )
 
+    def set_budget(self, wanted: Budget) -> Budget:
+        def change_it(change: Transaction) -> Budget:
+            budgets.set_budget(change, wanted)
+            return budgets.view(change, wanted.project) or wanted
+
+        return self._change(change_it)
+
+    def list_budgets(self, project: str) -> BudgetList:
+        """The project's budget, if it has one."""
+        with self.store.read() as reader:
+            found = budgets.view(reader, project)
+        return BudgetList(budgets=[] if found is None else [found])
+
     # Quotas
 
     def list_quotas(self, project: str) -> QuotaList:
@@ -459,6 +473,7 @@ class ControlPlane:
     def status(self, project: str) -> ControlPlaneStatus:
         with self.store.read() as reader:
             rows, running = reader.nodes(project=project), reader.jobs(project=project)
+            budget = budgets.view(reader, project)
         said = dict(zip((row.uid for row in rows), telemetry.ask_all(self.home, rows), strict=True))
         views = []
         for row in running:
@@ -473,6 +488,7 @@ class ControlPlane:
             home=str(self.home.path),
             project=project,
             trouble=self.trouble,
+            budget=budget,
             slices=[telemetry.slice_view(row, reader.now, said[row.uid], _job_on(row, running)) for row in rows],
             jobs=views,
         )

@@ -19,7 +19,7 @@ from tpuctl.api.errors import (
 from tpuctl.api.names import check_id, check_project, check_queued_id, location_name, queued_name
 from tpuctl.api.nodes import NodeSpec, NodeState, SchedulingConfig
 from tpuctl.api.queued import MultisliceParams, QueuedNodeSpec, QueuedResource, QueuedState, StateInitiator, Tpu
-from tpuctl.control import api_faults, catalogue, nodes, operations, quotas
+from tpuctl.control import api_faults, budgets, catalogue, nodes, operations, quotas
 from tpuctl.control.fleet import Part
 from tpuctl.control.placing import Placing, is_spot, wanted_by
 from tpuctl.control.queue_order import Candidate
@@ -63,6 +63,7 @@ def create(
         raise AlreadyExists.of(queued_name(project, zone, name))
     for node in node_ids(name, spec):
         nodes.check_free(change, project, zone, node)
+    budgets.check(change, project)
     quotas.check(change, project, zone, *quotas.asked_by(zone, asked))
     now = change.now
     row = QueuedRow(

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from tpuctl.api.errors import InvalidArgument
 from tpuctl.api.quota import Quota, QuotaRequest
-from tpuctl.api.usage import UsageBy
+from tpuctl.api.usage import Budget, UsageBy
 from tpuctl.control.plane import ControlPlane
 from tpuctl.server.bodies import body
 from tpuctl.server.guarded import Endpoint
@@ -45,7 +45,15 @@ def quota_rows(plane: ControlPlane, base: str, one_project: str) -> tuple[tuple[
     def deny(request: Request) -> Response:
         return reply(plane.decide_quota_request(request.path_params["request"], approve=False))
 
+    def list_budgets(request: Request) -> Response:
+        return reply(plane.list_budgets(request.path_params["project"]))
+
+    async def set_budget(request: Request) -> Response:
+        return reply(await run_in_threadpool(plane.set_budget, await body(request, Budget)))
+
     return (
+        ("GET", f"{one_project}/budgets", "tpuctl.budgets.list", list_budgets),
+        ("POST", f"{base}/budgets", "tpuctl.limits.setBudget", set_budget),
         ("GET", f"{one_project}/usage", "tpuctl.usage.list", usage),
         ("GET", f"{one_project}/quotas", "tpuctl.quotas.list", list_quotas),
         ("POST", f"{base}/quotas", "tpuctl.limits.set", set_quota),

@@ -258,6 +258,16 @@ class UsageRow:
 
 
 @dataclass(frozen=True)
+class BudgetRow:
+    """US dollars a month."""
+
+    project: str
+    amount: float
+    stop: bool
+    create_time: float
+
+
+@dataclass(frozen=True)
 class QuotaRow:
     """A limit in cores; ``region`` may be ``*``."""
 

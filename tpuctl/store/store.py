@@ -35,6 +35,7 @@ from tpuctl.store import tables
 from tpuctl.store.engine import open_engine, translated
 from tpuctl.store.rows import (
     ApiFaultRow,
+    BudgetRow,
     Event,
     JobRow,
     NodeRow,
@@ -64,6 +65,7 @@ Resource = (
     | PodRow
     | QuotaRow
     | UsageRow
+    | BudgetRow
     | QuotaRequestRow
 )
 AnyRow = TypeVar(
@@ -81,6 +83,7 @@ AnyRow = TypeVar(
     QuotaRow,
     QuotaRequestRow,
     UsageRow,
+    BudgetRow,
 )
 
 _TABLES: dict[type[Any], Table] = {
@@ -96,6 +99,7 @@ _TABLES: dict[type[Any], Table] = {
     PodRow: tables.pods,
     QuotaRow: tables.quotas,
     UsageRow: tables.usages,
+    BudgetRow: tables.budgets,
     QuotaRequestRow: tables.quota_requests,
 }
 _KEYS: dict[type[Any], str] = {
@@ -111,6 +115,7 @@ _KEYS: dict[type[Any], str] = {
     PodRow: "name",
     QuotaRow: "name",
     UsageRow: "uid",
+    BudgetRow: "project",
     QuotaRequestRow: "id",
 }
 _taken = (
@@ -214,6 +219,9 @@ class Reader:
 
     def project(self, project: str) -> ProjectRow | None:
         return next(iter(self._select(ProjectRow, {"project": project})), None)
+
+    def budgets(self) -> list[BudgetRow]:
+        return self._select(BudgetRow, {})
 
     def usages(self, **where: object) -> list[UsageRow]:
         return self._select(UsageRow, where)

@@ -185,6 +185,15 @@ projects = Table(
     Column("create_time", Float, nullable=False),
 )
 
+budgets = Table(
+    "budgets",
+    metadata,
+    Column("project", String, primary_key=True),
+    Column("amount", Float, nullable=False),
+    Column("stop", Boolean, nullable=False),
+    Column("create_time", Float, nullable=False),
+)
+
 usages = Table(
     "usages",
     metadata,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from tpuctl.api.fleet import FleetFile, PodSpec
 from tpuctl.api.nodes import NodeSpec, NodeState
 from tpuctl.api.queued import QueuedResource, QueuedState
 from tpuctl.api.quota import Provisioning, Quota, QuotaRequest, RequestState
-from tpuctl.api.usage import UsageBy
+from tpuctl.api.usage import Budget, UsageBy
+from tpuctl.control.budgets import month_start
 from tpuctl.control.plane import ControlPlane
 from tpuctl.control.prices import price_of
 
@@ -263,3 +265,33 @@ def test_a_job_s_slice_is_its_usage_and_what_has_no_price_has_no_cost(simulation
     assert price_of("v6e", Provisioning.ON_DEMAND, "europe-west4-a") == 2.97
     assert price_of("v6e", Provisioning.ON_DEMAND, "us-east5-a") == 2.70
     assert price_of("v6e", Provisioning.ON_DEMAND, "southamerica-west1-a") is None
+
+
+def test_a_budget_warns_and_one_that_stops_ends_what_there_is(simulation: Simulation) -> None:
+    plane = simulation.plane
+    plane.set_budget(Budget(project=P, amount=20.0, stop=True))
+    create(plane, "a", "v4-32")
+    create(plane, "other", "v4-32", project="other")
+    simulation.run(3)
+    simulation.clock.now += 1800.0
+    simulation.run(2)
+    budget = plane.status(P).budget
+    assert budget is not None
+    assert budget.spent == pytest.approx(16 * 3.22 / 2, rel=0.01)
+    with pytest.raises(ApiError, match=r"the budget of project local, \$20.00 a month, is spent"):
+        create(plane, "b")
+    with pytest.raises(ApiError, match="is spent"):
+        queue(plane, "q")
+    simulation.run(40)
+    assert plane.get_node(P, Z, "a").state is NodeState.PREEMPTED
+    assert plane.get_node("other", Z, "other").state is NodeState.READY
+    plane.set_budget(Budget(project=P, amount=2000.0))
+    create(plane, "b")
+    assert plane.list_budgets("other").budgets == []
+    with pytest.raises(ApiError, match="is not between 0 and"):
+        plane.set_budget(Budget(project=P, amount=-1))
+
+
+def test_a_budget_counts_from_the_start_of_the_month() -> None:
+    middle = datetime(2026, 12, 15, 12, 0, tzinfo=UTC).timestamp()
+    assert month_start(middle) == datetime(2026, 12, 1, tzinfo=UTC).timestamp()
