@@ -9,9 +9,11 @@ import pytest
 
 from tests.tpuctl.control.simulated import Simulation
 from tpuctl.api.api_faults import ApiFault
+from tpuctl.api.errors import ResourceExhausted
 from tpuctl.api.fleet import FleetFile, PodSpec
 from tpuctl.api.jobs import Job, JobState
 from tpuctl.api.nodes import NodeSpec, NodeState
+from tpuctl.api.quota import Provisioning, Quota
 
 P, Z = "local", "us-central2-b"
 
@@ -88,3 +90,36 @@ def test_a_job_goes_where_there_is_room(tmp_path: Path) -> None:
     world.plane.cancel_job(P, "one")
     world.run(2)
     assert jobs(world)["one"].state is JobState.CANCELLED
+
+
+def test_a_refusal_for_quota_is_waited_out(tmp_path: Path) -> None:
+    world = simulation(tmp_path)
+    none = Quota(project=P, region="us-central2", generation="v4", kind=Provisioning.ON_DEMAND, limit=0)
+    world.plane.set_quota(none)
+    options = {"acceleratorType": "v4-8", "zone": Z}
+    with pytest.raises(ResourceExhausted, match="uota"):
+        world.job(P, "at-once", ["sleep", "1"], **options)
+    world.job(P, "patient", ["sleep", "1"], **options, queue=True)
+    world.run(12)
+    world.restart()
+    waiting = jobs(world)["patient"]
+    assert (waiting.state, "uota" in (waiting.waits_for or "")) == (JobState.QUEUED, True), waiting.waits_for
+    world.plane.set_quota(none.model_copy(update={"limit": 100}))
+    for _ in range(20):
+        world.step(2.0)
+    assert jobs(world)["patient"].state is JobState.SUCCEEDED
+
+
+def test_a_spot_job_makes_way_and_comes_back(tmp_path: Path) -> None:
+    world = simulation(tmp_path)
+    options = {"acceleratorType": "v4-128", "zone": Z, "processes": 1}
+    world.job(P, "spot", ["sleep", "60"], **options, spot=True, restart="on-preemption")
+    world.run(5)
+    world.job(P, "first", ["sleep", "3"], **options, queue=True)
+    for _ in range(30):
+        world.step(2.0)
+    assert jobs(world)["first"].state is JobState.SUCCEEDED
+    for _ in range(30):
+        world.step(3.0)
+    spot = jobs(world)["spot"]
+    assert ([one.ended for one in spot.attempts], spot.state) == (["preempted", "succeeded"], JobState.SUCCEEDED)

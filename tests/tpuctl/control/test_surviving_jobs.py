@@ -191,6 +191,7 @@ if os.environ["TPUCTL_ATTEMPT"] == "1":
     assert "preemption notice" in events(plane, "train")
 
 
+@pytest.mark.slow
 def test_a_job_is_preempted_at_a_step(make: Callable[..., Planes], wait_until: Wait, tmp_path: Path) -> None:
     plane = make().now
     plane.api_faults.add(ApiFault(kind="preempt", name="train", at_step=5))
