@@ -50,13 +50,15 @@ class FleetFile(Model):
     """All pods. With ``elastic`` there is another pod wherever one is full: capacity never ends.
 
     A slice that is preempted has ``grace_seconds`` from its notice to its end. One with failed chips is repaired after
-    ``repair_seconds``, or only when that is asked for.
+    ``repair_seconds``, or only when that is asked for. With ``defragment`` slices whose jobs restart are moved, by
+    preemption, where that makes room for whoever waits first.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     elastic: bool = False
     grace_seconds: float = Field(default=30.0, ge=0)
+    defragment: bool = False
     repair_seconds: float | None = Field(default=None, ge=0)
     pods: list[PodSpec] = Field(default_factory=list)
 

@@ -26,7 +26,7 @@ from tpuctl.control.hosted import kind_of
 from tpuctl.control.preemption import notice, notified
 from tpuctl.control.provisioning import provisioning_of, reservation_of, scheduling_of
 from tpuctl.control.queue_order import Candidate, in_order
-from tpuctl.store import NodeRow, Store
+from tpuctl.store import JobRow, NodeRow, Store
 
 LOOK_AHEAD = 16
 """So many of those who wait are looked at; one that waits for a window that is not open does not count."""
@@ -53,6 +53,7 @@ class Placing:
         self.fleet = Fleet(fleet)
         self.grace = fleet.grace_seconds
         self.repair_seconds = fleet.repair_seconds
+        self._defragments = fleet.defragment
         self._waits: dict[str, Waits] = {}
         with store.read() as reader:
             placed = {node.uid: node.placement or [] for node in reader.placed_nodes()}
@@ -108,7 +109,10 @@ class Placing:
             makes_way = not one.spot and self._make_way(one.wanted, one.full_name)
             pool = f"{one.wanted.zone}/{one.wanted.kind.generation.name}"
             hold = self.fleet.soonest(one.wanted, now)
-            if makes_way:
+            moved = None if makes_way or one.spot or pool in kept else self._move_others(one, now)
+            if moved is not None:
+                hold, reason = moved, "slices that can move have been given notice"
+            elif makes_way:
                 reason = "spot slices that make way have been given notice"
             elif pool in kept and self.fleet.find(one.wanted, now, taken) is not None:
                 reason = f"the place is kept for {first[pool]}, which has waited longer"
@@ -120,6 +124,27 @@ class Placing:
             waits[one.full_name] = Waits(len(waits) + 1, reason, start)
         self._waits = waits
         return starts
+
+    def _move_others(self, one: Candidate, now: float) -> Kept | None:
+        """The place that is made for a slice by moving others, whose jobs restart; None if that cannot be."""
+        if not self._defragments or one.wanted.num_slices != 1:
+            return None
+        with self._store.read() as reader:
+            nodes = {node.uid: node for node in reader.placed_nodes() if node.owner_job and node.num_slices == 1}
+            owners = {job.uid: job for job in reader.jobs(uid=frozenset(node.owner_job for node in nodes.values()))}
+        movable = {uid: node for uid, node in nodes.items() if _restarts(owners.get(node.owner_job or ""))}
+        found = self.fleet.room_by_moving(
+            one.wanted, now, {uid: wanted_of(node).request for uid, node in movable.items()}
+        )
+        if found is None:
+            return None
+        pod, plan = found
+        for move in plan.moves:
+            with self._store.change() as change:
+                current = change.node(uid=move.name)
+                if current is not None and current.state is NodeState.READY and not notified(current):
+                    notice(change, current, f"to be moved for {one.full_name}", self.grace)
+        return Kept(pod, plan.placement.chips, np.inf)
 
     def _reason(self, wanted: Wanted, now: float, ever: bool) -> str:
         text = shape_text(wanted.kind.name, wanted.num_slices)
@@ -161,6 +186,11 @@ class Placing:
                 if current is not None and not notified(current):
                     notice(change, current, f"to make way for {for_whom}", self.grace)
         return True
+
+
+def _restarts(job: JobRow | None) -> bool:
+    """Whether a job goes on elsewhere once its slice is preempted."""
+    return job is not None and not job.state.ended and job.plan.get("restart", "never") != "never"
 
 
 def _box(shape: Coords) -> str:
