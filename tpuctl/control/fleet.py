@@ -28,7 +28,7 @@ from tpuctl.control.pods import Pod, restored, stored
 class Wanted:
     """Slices that are to be placed, all or none. ``reservation`` is the one that they are of, "" for any.
 
-    ``repair`` may use spare chips. ``until`` is when they end, in seconds since the epoch.
+    A ``repair`` gets spare chips only. ``until`` is when they end, in seconds since the epoch.
     """
 
     zone: str
@@ -219,7 +219,7 @@ class Fleet:
             room = self.snapshot(name)
             yield name, room.with_taken(pod.withheld(wanted.reservation, wanted.repair, now) & ~room.taken)
         names = self._names.get(key)
-        if self._elastic and names and self.snapshot(names[-1]).taken.any():
+        if self._elastic and not wanted.repair and names and self.snapshot(names[-1]).taken.any():
             name = self._add(key, self._specs[key][0].model_copy(update={"name": None}))
             yield name, self.snapshot(name)
 

@@ -66,15 +66,20 @@ class Pod:
         """The chips that a slice may not have, though they may be free.
 
         ``reservation`` is the one that the slice is of, "" for any; it gets those parts and no others.
+        A ``repair`` gets spare chips only.
         """
         if self.drains(now):
             return np.full(self.layout.num_units, self.layout.full_mask, np.uint64)
-        kept = nothing(self.layout) if repair else self.spare
+        if repair:
+            return self._all_but(self.spare)
         if reservation is None:
-            return kept | self.is_reserved
+            return self.spare | self.is_reserved
         own = self.is_reserved if reservation == "" else self.reserved.get(reservation, nothing(self.layout))
-        others: Masks = ~own & self.layout.full_mask
-        return kept | others
+        return self.spare | self._all_but(own)
+
+    def _all_but(self, chips: Masks) -> Masks:
+        others: Masks = ~chips & self.layout.full_mask
+        return others
 
 
 def nothing(layout: Layout) -> Masks:

@@ -90,12 +90,13 @@ def moved(fleet: Fleet, node: NodeRow, broken: dict[str, frozenset[Coords]], now
     trial.release(node.uid)
     for pod, chips in broken.items():
         trial.set_broken(pod, trial.broken(pod) | chips)
-    wanted = dataclasses.replace(wanted_of(node), num_slices=1, repair=True)
+    wanted = dataclasses.replace(wanted_of(node), num_slices=1)
+    spare = dataclasses.replace(wanted, repair=True)
     for index, part in enumerate(parts):
         hit = trial.pods[part.pod].empty(broken.get(part.pod, ())).taken & part.placement.chips
         trial.take(f"{node.uid}/{index}", [] if hit.any() else [part])
         if hit.any():
-            found = trial.find(wanted, now)
+            found = trial.find(spare, now) or trial.find(wanted, now)
             if found is None:
                 return None
             parts[index] = found[0]
