@@ -11,7 +11,7 @@ from tpuctl.api.queued import QueuedResource
 
 
 class MaintenanceWindow(Model):
-    """A pod takes no new slices from ``start`` until ``end``; slices that are there then are preempted or restarted."""
+    """A pod takes no new slices from ``start`` until ``end``; those that are there stay."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,8 +1,8 @@
 """A model of nodes, queued resources and jobs, against random histories: kills at any change, clocks that jump.
 
 The model knows which transitions there are and which resources were made. After each step the control plane is asked
-whether all that it keeps is possible: no chip in two slices or broken in one, no transition outside the tables, no
-job, node or queued resource lost, none half made.
+whether all that it keeps is possible: no chip in two slices or broken in one, no quota below nothing or above its
+limit, no transition outside the tables, no job, node or queued resource lost, none half made.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tpuctl.api.fleet import FleetFile, PodSpec
 from tpuctl.api.jobs import JobState
 from tpuctl.api.nodes import NodeSpec, NodeState
 from tpuctl.api.queued import QueuedResource, QueuedState
+from tpuctl.api.quota import Provisioning, Quota
 from tpuctl.control.node_states import SETTLED_STATE, VERBS
 from tpuctl.control.pods import restored
 
@@ -87,6 +88,8 @@ class ControlPlaneMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="tpuctl-"))
         self.simulation = Simulation(self.folder, FLEET)
+        for kind, limit in ((Provisioning.ON_DEMAND, 300), (Provisioning.SPOT, 200)):
+            self.plane.set_quota(Quota(project=P, generation="v4", kind=kind, limit=limit))
         self.jobs: set[str] = set()
         self.seen = 0
 
@@ -212,6 +215,11 @@ class ControlPlaneMachine(RuleBasedStateMachine):
                 moved = (_state(QueuedState, before), _state(QueuedState, after))
                 assert moved in QUEUED_MOVES, event
         self.seen = len(events)
+
+    @invariant()
+    def no_quota_is_below_nothing_or_above_its_limit(self) -> None:
+        for quota in self.plane.list_quotas(P).quotas:
+            assert 0 <= quota.in_use <= quota.limit
 
     @invariant()
     def no_job_is_lost(self) -> None:
