@@ -10,7 +10,10 @@ from tpuctl.cli.options import Output
 from tpuctl.cli.output import Column, Format, show_list
 from tpuctl.cli.usage import dollars
 
-app = typer.Typer(help="What a project may spend in a month, at Google's list prices.", no_args_is_help=True)
+app = typer.Typer(
+    help="What a project may spend in a month, at Google's list prices; what has none that is known is free.",
+    no_args_is_help=True,
+)
 
 Amount = Annotated[float, typer.Argument(metavar="DOLLARS", min=0.01, help="A month.")]
 Stop = Annotated[bool, typer.Option("--stop", help="Once it is spent, refuse new slices, and preempt those there are.")]

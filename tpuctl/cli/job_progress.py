@@ -79,9 +79,9 @@ class JobProgress:
 
     def job(self, job: Job) -> None:
         """The job has changed: once its command runs, there are no more steps to report."""
-        self._running = job.state != "QUEUED"
-        if self._running:
+        if job.state != "QUEUED":
             self._finish_step()
+        self._running = job.state != "QUEUED"
 
     def metrics(self, row: Mapping[str, float]) -> None:
         """The script has logged a row. A watch that is taken up again may repeat rows: they are passed over."""

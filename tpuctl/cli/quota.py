@@ -57,6 +57,10 @@ def list_quotas(project: Project = None, output: Output = Format.TABLE) -> None:
     with connect() as client:
         quotas = [one.to_json() for one in client.list_quotas(project)]
         requests = [one.to_json() for one in client.list_quota_requests(project)]
+    if output is Format.NAME:
+        for row in quotas:
+            print("/".join(row[part] for part in ("project", "region", "generation", "kind")))
+        return
     if output.is_data:
         show_data({"quotas": quotas, "requests": requests}, output)
         return

@@ -34,7 +34,7 @@ PRICES = (
     Column("GENERATION", lambda row: row["generation"]),
     Column("KIND", lambda row: row["kind"]),
     Column("WHERE", lambda row: f"{row['where']}*" if row.get("where") else "all"),
-    Column("A CHIP-HOUR", lambda row: f"${row['dollars']:.4f}".removesuffix("00")),
+    Column("A CHIP-HOUR", lambda row: f"${row['dollars']:.4f}".removesuffix("0").removesuffix("0")),
 )
 
 

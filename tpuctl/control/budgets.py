@@ -29,8 +29,9 @@ def month_start(now: float) -> float:
 
 def spent(reader: Reader, project: str) -> float:
     """US dollars this month; what has no known price costs nothing."""
-    rows = reader.usages(project=project)
-    return sum(row.cost or 0.0 for row in summed(rows, UsageBy.PROJECT, month_start(reader.now), reader.now))
+    start = month_start(reader.now)
+    rows = reader.usages_since(project, start)
+    return sum(row.cost or 0.0 for row in summed(rows, UsageBy.PROJECT, start, reader.now))
 
 
 def check(reader: Reader, project: str) -> None:

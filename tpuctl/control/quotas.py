@@ -6,10 +6,11 @@ with all that they ask for (SUSPENDED and FAILED ones, too). Where no limit was 
 
 from __future__ import annotations
 
-import secrets
+import json
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
-from backend.hardware import GENERATIONS, AcceleratorType
+from backend.hardware import GENERATIONS, AcceleratorType, accelerator_type
 from tpuctl.api.errors import FailedPrecondition, InvalidArgument, NotFound
 from tpuctl.api.names import check_project
 from tpuctl.api.nodes import NodeSpec
@@ -17,11 +18,10 @@ from tpuctl.api.queued import QueuedNodeSpec, QueuedResource
 from tpuctl.api.quota import EVERY, Provisioning, Quota, QuotaRequest, RequestState
 from tpuctl.control import catalogue
 from tpuctl.control.fault_errors import quota_error
-from tpuctl.control.hosted import kind_of
 from tpuctl.control.provisioning import provisioning_of
 from tpuctl.control.views import moment
-from tpuctl.store import NodeRow, QueuedRow, Reader, Transaction
-from tpuctl.store.rows import QuotaRequestRow, QuotaRow
+from tpuctl.store import QueuedRow, Reader, Transaction
+from tpuctl.store.rows import NodesAlike, QuotaRequestRow, QuotaRow
 
 REGIONS = tuple(sorted({zone.rpartition("-")[0] for zone in catalogue.ZONES}))
 MOST = 10_000_000
@@ -42,13 +42,17 @@ def check(
 
 
 def in_use(reader: Reader, row: QuotaRow) -> int:
-    """The cores that count against a limit."""
+    """The cores that count against a limit; against that of all regions, those of regions without one of their own."""
+
+    same = reader.quotas(project=row.project, generation=row.generation, kind=row.kind)
+    own = {other.region for other in same}
 
     def counts(zone: str, kind: AcceleratorType, how: Provisioning) -> bool:
-        there = row.region == EVERY or region_of(zone) == row.region
+        region = region_of(zone)
+        there = region == row.region or (row.region == EVERY and region not in own)
         return there and kind.generation.name == row.generation and how == row.kind
 
-    return sum(_of_nodes(reader.nodes(project=row.project, queued_resource=None), counts)) + sum(
+    return sum(_of_nodes(reader.nodes_alike(row.project), counts)) + sum(
         _of_queued(reader.queued_resources(project=row.project), counts)
     )
 
@@ -56,18 +60,23 @@ def in_use(reader: Reader, row: QuotaRow) -> int:
 Counts = Callable[[str, AcceleratorType, Provisioning], bool]
 
 
-def _of_nodes(nodes: Iterable[NodeRow], counts: Counts) -> Iterable[int]:
-    for node in nodes:
-        kind = kind_of(node)
-        if counts(node.zone, kind, provisioning_of(node.spec)):
-            yield kind.num_cores * node.num_slices
+def _of_nodes(nodes: Iterable[NodesAlike], counts: Counts) -> Iterable[int]:
+    for alike in nodes:
+        kind = accelerator_type(alike.accelerator_type, alike.topology)
+        if counts(alike.zone, kind, provisioning_of({"schedulingConfig": json.loads(alike.scheduling or "{}")})):
+            yield kind.num_cores * alike.num_slices * alike.count
 
 
 def _of_queued(queue: Iterable[QueuedRow], counts: Counts) -> Iterable[int]:
     for row in queue:
-        kind, count, how = asked_by(row.zone, QueuedResource.model_validate(row.spec))
+        kind, count, how = _asked_by(row.zone, json.dumps(row.spec))
         if counts(row.zone, kind, how):
             yield kind.num_cores * count
+
+
+@lru_cache(maxsize=16384)
+def _asked_by(zone: str, spec: str) -> tuple[AcceleratorType, int, Provisioning]:
+    return asked_by(zone, QueuedResource.model_validate_json(spec))
 
 
 def asked_by(zone: str, asked: QueuedResource) -> tuple[AcceleratorType, int, Provisioning]:
@@ -125,7 +134,7 @@ def request(change: Transaction, project: str, wanted: QuotaRequest) -> QuotaReq
     """Ask for another limit; it is as before until an admin approves it. Raises InvalidArgument."""
     _check(project, wanted.region, wanted.generation, wanted.limit)
     row = QuotaRequestRow(
-        id=secrets.token_hex(3),
+        id=change.new_uid(),
         project=project,
         region=wanted.region,
         generation=wanted.generation,

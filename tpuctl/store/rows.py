@@ -268,6 +268,18 @@ class BudgetRow:
 
 
 @dataclass(frozen=True)
+class NodesAlike:
+    """So many nodes of a place and a kind; ``scheduling`` is JSON, None where nothing was asked for."""
+
+    zone: str
+    accelerator_type: str
+    topology: str | None
+    num_slices: int
+    scheduling: str | None
+    count: int
+
+
+@dataclass(frozen=True)
 class QuotaRow:
     """A limit in cores; ``region`` may be ``*``."""
 

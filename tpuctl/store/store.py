@@ -22,8 +22,10 @@ from sqlalchemy import (
     Update,
     bindparam,
     delete,
+    func,
     insert,
     literal,
+    or_,
     select,
     update,
 )
@@ -39,6 +41,7 @@ from tpuctl.store.rows import (
     Event,
     JobRow,
     NodeRow,
+    NodesAlike,
     OperationRow,
     PodRow,
     ProjectRow,
@@ -126,6 +129,19 @@ _taken = (
     )
     .limit(1)
 )
+_scheduling = func.json_extract(tables.nodes.c.spec, "$.schedulingConfig")
+_alike = (
+    tables.nodes.c.zone,
+    tables.nodes.c.accelerator_type,
+    tables.nodes.c.topology,
+    tables.nodes.c.num_slices,
+    _scheduling,
+)
+_asked_for = (
+    select(*_alike, func.count())
+    .where(tables.nodes.c.project == bindparam("project"), tables.nodes.c.queued_resource.is_(None))
+    .group_by(*_alike)
+)
 _node_uids = select(tables.nodes.c.uid)
 _job_uids = select(tables.jobs.c.uid)
 _ORDER = {kind: [field.name for field in dataclasses.fields(kind)] for kind in _TABLES}
@@ -147,6 +163,10 @@ _held_operations = _every[tables.operations].where(
     tables.operations.c.done.is_(False), tables.operations.c.hold.is_not(None)
 )
 _placed_nodes = _every[tables.nodes].where(tables.nodes.c.placement.is_not(None))
+_usages_since = _every[tables.usages].where(
+    tables.usages.c.project == bindparam("project"),
+    or_(tables.usages.c.end_time.is_(None), tables.usages.c.end_time > bindparam("since")),
+)
 _nodes_with_faults = _every[tables.nodes].where(tables.HAS_FAULTS)
 
 
@@ -170,6 +190,10 @@ class Reader:
         """Whether a node has one of so many addresses, from that number on."""
         found = self._connection.execute(_taken, {"first": first, "end": first + count})
         return found.first() is not None
+
+    def nodes_alike(self, project: str) -> list[NodesAlike]:
+        """How many nodes of a project are alike, but for those of queued resources."""
+        return [NodesAlike(*row) for row in self._connection.execute(_asked_for, {"project": project})]
 
     def node_uids(self) -> list[str]:
         return list(self._connection.execute(_node_uids).scalars())
@@ -222,6 +246,10 @@ class Reader:
 
     def budgets(self) -> list[BudgetRow]:
         return self._select(BudgetRow, {})
+
+    def usages_since(self, project: str, since: float) -> list[UsageRow]:
+        """Those of a project that had not ended by then."""
+        return self._found(UsageRow, _usages_since, {"project": project, "since": since})
 
     def usages(self, **where: object) -> list[UsageRow]:
         return self._select(UsageRow, where)

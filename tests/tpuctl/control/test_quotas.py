@@ -295,3 +295,11 @@ def test_a_budget_warns_and_one_that_stops_ends_what_there_is(simulation: Simula
 def test_a_budget_counts_from_the_start_of_the_month() -> None:
     middle = datetime(2026, 12, 15, 12, 0, tzinfo=UTC).timestamp()
     assert month_start(middle) == datetime(2026, 12, 1, tzinfo=UTC).timestamp()
+
+
+def test_the_limit_of_all_regions_is_for_those_without_their_own(simulation: Simulation) -> None:
+    plane = simulation.plane
+    limit(plane, 0)
+    limit(plane, 8, region=R)
+    create(plane, "a")
+    assert {quota.region: quota.in_use for quota in plane.list_quotas(P).quotas} == {"*": 0, R: 8}
