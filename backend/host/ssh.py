@@ -46,7 +46,8 @@ class Login(asyncssh.SSHServer):
         self._connection = conn
 
     def begin_auth(self, username: str) -> bool:
-        keys = "\n".join(authorized((read_json(self._file) or {}).get("keys", []), username))
+        lines = authorized((read_json(self._file) or {}).get("keys", []), username)
+        keys = "\n".join(line for line in lines if _is_key(line))
         if keys:
             self._connection.set_authorized_keys(asyncssh.import_authorized_keys(keys))
         return True
@@ -158,6 +159,15 @@ class Vm:
             listener.close()
         for server in self._metadata:
             await asyncio.to_thread(server.close)
+
+
+def _is_key(line: str) -> bool:
+    """Whether it is a public key: one that is none does not keep others from being used."""
+    try:
+        asyncssh.import_authorized_keys(line)
+    except ValueError:
+        return False
+    return True
 
 
 def _files(home: Path) -> Callable[[Any], Files]:

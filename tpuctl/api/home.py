@@ -87,6 +87,11 @@ def default_grpc_port() -> int | None:
     return _port("TPUCTL_GRPC_PORT")
 
 
+def default_ssh_port() -> int | None:
+    """The port that TPU VMs listen on: TPUCTL_SSH_PORT. Raises InvalidArgument."""
+    return _port("TPUCTL_SSH_PORT")
+
+
 def _port(variable: str) -> int | None:
     chosen = os.environ.get(variable)
     if not chosen:

@@ -6,7 +6,6 @@ The server (backend/host/ssh.py) runs while a slice that somebody has a key for 
 from __future__ import annotations
 
 import importlib.util
-import os
 import socket
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from backend.host.executor import LocalExecutor, WorkerState
 from backend.host.metadata import metadata
 from backend.host.vms import ANYBODY, SESSION, VMS, forget_vm, session_environment, vm_home, write_vm
 from backend.host.workers import Process
-from tpuctl.api.home import Home
+from tpuctl.api.home import Home, default_ssh_port
 from tpuctl.api.nodes import NodeState
 from tpuctl.control.hosted import hosted_slice
 from tpuctl.control.job_states import shell_status
@@ -27,7 +26,6 @@ from tpuctl.store import NodeRow, Store
 
 KEYS, BLOCK_PROJECT, SCRIPT = "ssh-keys", "block-project-ssh-keys", "startup-script"
 REAL_PORT, OTHER_PORT = 22, 8022
-PORT_VARIABLE = "TPUCTL_SSH_PORT"
 NOBODYS_ADDRESS = "127.83.255.254"
 """No worker has it: what listens there listens on all addresses."""
 STARTUP = "startup"
@@ -97,10 +95,13 @@ def listening_port(home: Home, uid: str) -> int | None:
 
 
 def ssh_port() -> int:
-    """Where workers listen: TPUCTL_SSH_PORT, or 22, or 8022 where this user may not listen on 22."""
-    chosen = os.environ.get(PORT_VARIABLE, "")
-    if chosen.isdigit():
-        return int(chosen)
+    """Where workers listen: TPUCTL_SSH_PORT, or 22, or 8022 where this user may not listen on 22.
+
+    Raises InvalidArgument.
+    """
+    chosen = default_ssh_port()
+    if chosen is not None:
+        return chosen
     with socket.socket() as probe:
         try:
             probe.bind((NOBODYS_ADDRESS, REAL_PORT))

@@ -33,7 +33,7 @@ def key() -> asyncssh.SSHKey:
 
 @pytest.fixture
 def plane(tmp_path: Path, wait_until: Wait, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPlane]:
-    monkeypatch.setenv(vms.PORT_VARIABLE, "8522")
+    monkeypatch.setenv("TPUCTL_SSH_PORT", "8522")
     made = ControlPlane(Home(tmp_path), LocalExecutor(FAKE_RUNTIME))
     made.start()
     yield made
@@ -85,7 +85,7 @@ def session(plane: ControlPlane, key: asyncssh.SSHKey, wait_until: Wait) -> Sess
 def test_a_session_has_the_worker_s_environment_streams_and_status(
     plane: ControlPlane, key: asyncssh.SSHKey, wait_until: Wait, session: Any, tmp_path: Path
 ) -> None:
-    create(plane, wait_until, **{"ssh-keys": line(key)})
+    create(plane, wait_until, **{"ssh-keys": f"ann:ssh-rsa AAAA no key\n{line(key)}"})
 
     async def commands(connection: asyncssh.SSHClientConnection) -> tuple[Any, ...]:
         told = await connection.run("echo $TPU_WORKER_ID $USER $PWD $TPUCTL_PROCESS; echo bad >&2; exit 7")
