@@ -20,6 +20,7 @@ from tpuctl.cli import (
     logs,
     queued,
     quota,
+    reservations,
     run,
     schedules,
     serve,
@@ -61,6 +62,9 @@ for verb in (run, create, delete, list_verb, describe, simulate, cancel, fault, 
 for verb, does in ((create, queued.create), (delete, queued.delete), (describe, queued.describe)):
     verb.app.command("queued-resource")(does)
 list_verb.app.command("queued-resources")(queued.listing)
+create.app.command("reservation")(reservations.create)
+delete.app.command("reservation")(reservations.delete)
+list_verb.app.command("reservations")(reservations.listing)
 list_verb.app.command("prices")(usage.prices)
 app.command("usage")(usage.usage)
 list_verb.app.command("schedules")(schedules.listing)

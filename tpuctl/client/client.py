@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tpuctl.api.operations import Operation
     from tpuctl.api.queued import QueuedResource
     from tpuctl.api.quota import Quota, QuotaRequest
+    from tpuctl.api.reservations import ReservationSpec
     from tpuctl.api.schedules import Schedule
     from tpuctl.api.status import ControlPlaneStatus, FaultRequest, Slice, SliceDetail
     from tpuctl.api.usage import Budget
@@ -227,6 +228,15 @@ class Client:
     def delete_queued(self, name: str, *, force: bool = False, zone: str | None = None) -> Operation:
         path = f"{self._location(zone)}/queuedResources/{quote(name)}"
         return self._operation("DELETE", path, force="true" if force else None)
+
+    # Reservations
+
+    def create_reservation(self, wanted: ReservationSpec) -> None:
+        self._transport.call("POST", "/tpuctl/v1/reservations", body=wanted.to_json())
+
+    def delete_reservation(self, name: str, zone: str | None = None) -> None:
+        place = location_name(self.project, zone or self.zone)
+        self._transport.call("DELETE", f"/tpuctl/v1/{place}/reservations/{quote(name)}")
 
     # Budgets
 

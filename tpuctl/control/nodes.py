@@ -26,7 +26,7 @@ from tpuctl.api.errors import (
 from tpuctl.api.home import Home
 from tpuctl.api.names import check_id, check_project, node_name, shape_text
 from tpuctl.api.nodes import Node, NodeSpec, NodeState
-from tpuctl.control import api_faults, budgets, catalogue, operations, quotas, repair, telemetry
+from tpuctl.control import api_faults, budgets, catalogue, operations, quotas, repair, reservations, telemetry
 from tpuctl.control.hosted import hosted_slice, num_hosts
 from tpuctl.control.job_moves import slice_failed
 from tpuctl.control.job_waits import holds_slice
@@ -108,6 +108,7 @@ def create(
     if queued_resource is None and 1 <= num_slices <= MAX_SLICES:  # a queued resource has its quota already
         budgets.check(change, project)
         quotas.check(change, project, zone, chosen, num_slices, provisioning_of(spec.to_json()))
+    reservations.check(change, project, zone, chosen, num_slices, spec.to_json())
     if not 1 <= num_slices <= MAX_SLICES:
         raise InvalidArgument.of_fields({"numSlices": f"{num_slices} is not a number from 1 to {MAX_SLICES}"})
     uid = change.new_uid()

@@ -12,6 +12,7 @@ from typing import TypeVar
 import tpuctl
 from backend.host.executor import LocalExecutor
 from backend.host.workers import HostedSlice
+from tpuctl.api.catalogue import Reservation
 from tpuctl.api.errors import FailedPrecondition, InvalidArgument, NotFound
 from tpuctl.api.fleet import FleetFile, Happened, Pod, Queue, QueuedDetail, QueuePlace, SimulatedPlacement
 from tpuctl.api.home import Home
@@ -22,6 +23,7 @@ from tpuctl.api.nodes import Node, NodeJson, NodeSpec, NodeState
 from tpuctl.api.operations import Operation
 from tpuctl.api.queued import QueuedResource
 from tpuctl.api.quota import Quota, QuotaList, QuotaRequest, QuotaRequestList
+from tpuctl.api.reservations import ReservationSpec, ReservationSpecList
 from tpuctl.api.schedules import Schedule, ScheduleRequest
 from tpuctl.api.status import ControlPlaneStatus, FaultRequest, Slice, SliceDetail
 from tpuctl.api.usage import Budget, BudgetList, UsageBy, UsageList
@@ -36,6 +38,7 @@ from tpuctl.control import (
     queued,
     quotas,
     repair,
+    reservations,
     schedules,
     telemetry,
 )
@@ -344,6 +347,26 @@ class ControlPlane:
         with self.store.read() as reader:
             found = budgets.view(reader, project)
         return BudgetList(budgets=[] if found is None else [found])
+
+    # Reservations
+
+    def create_reservation(self, wanted: ReservationSpec) -> ReservationSpec:
+        return reservations.view(self._change(lambda change: reservations.create(change, wanted)), 0)
+
+    def delete_reservation(self, project: str, zone: str, name: str) -> None:
+        self._change(lambda change: reservations.delete(change, project, zone, name))
+
+    def list_reservations(self, project: str) -> ReservationSpecList:
+        """The project's, and those shared with it, in all zones."""
+        with self.store.read() as reader:
+            found = reservations.visible(reader, project, "-")
+        return ReservationSpecList(reservations=[reservations.view(row, used) for row, used in found])
+
+    def page_of_reservations(self, project: str, zone: str) -> list[Reservation]:
+        """The same, of a zone, as Cloud TPU's API shows them."""
+        with self.store.read() as reader:
+            found = reservations.visible(reader, project, zone)
+            return [reservations.api_view(row, used, reader.now) for row, used in found]
 
     # Quotas
 

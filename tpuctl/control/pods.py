@@ -65,14 +65,15 @@ class Pod:
     def withheld(self, reservation: str | None, repair: bool, now: float) -> Masks:
         """The chips that a slice may not have, though they may be free.
 
-        ``reservation`` is the one that the slice is of, "" for any; it gets those parts and no others.
+        ``reservation`` is the one that the slice is of, "" for any; it gets those parts and, in a pod that has
+        reserved ones, no others.
         A ``repair`` gets spare chips only.
         """
         if self.drains(now):
             return np.full(self.layout.num_units, self.layout.full_mask, np.uint64)
         if repair:
             return self._all_but(self.spare)
-        if reservation is None:
+        if reservation is None or not self.reserved:
             return self.spare | self.is_reserved
         own = self.is_reserved if reservation == "" else self.reserved.get(reservation, nothing(self.layout))
         return self.spare | self._all_but(own)

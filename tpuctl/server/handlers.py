@@ -110,10 +110,10 @@ def get_tensorflow_version(_: ControlPlane, call: Call) -> Model:
     return catalogue.one_tensorflow_version(*call.name)
 
 
-def list_reservations(_: ControlPlane, call: Call) -> Model:
-    """There are none: capacity is not reserved here."""
+def list_reservations(plane: ControlPlane, call: Call) -> Model:
+    """The project's, and those shared with it."""
     catalogue.check_any_zone(call.zone)
-    return api.ReservationList()
+    return api.ReservationList(reservations=plane.page_of_reservations(call.project, call.zone))
 
 
 def list_nodes(plane: ControlPlane, call: Call) -> Model:

@@ -8,12 +8,13 @@ from starlette.responses import Response
 
 from tpuctl.api.errors import InvalidArgument
 from tpuctl.api.quota import Quota, QuotaRequest
+from tpuctl.api.reservations import ReservationSpec
 from tpuctl.api.usage import Budget, UsageBy
 from tpuctl.control.plane import ControlPlane
 from tpuctl.server.bodies import body
 from tpuctl.server.guarded import Endpoint
 from tpuctl.server.queries import number
-from tpuctl.server.replies import reply
+from tpuctl.server.replies import empty_reply, reply
 
 
 def quota_rows(plane: ControlPlane, base: str, one_project: str) -> tuple[tuple[str, str, str, Endpoint], ...]:
@@ -51,7 +52,22 @@ def quota_rows(plane: ControlPlane, base: str, one_project: str) -> tuple[tuple[
     async def set_budget(request: Request) -> Response:
         return reply(await run_in_threadpool(plane.set_budget, await body(request, Budget)))
 
+    def list_reservations(request: Request) -> Response:
+        return reply(plane.list_reservations(request.path_params["project"]))
+
+    async def create_reservation(request: Request) -> Response:
+        return reply(await run_in_threadpool(plane.create_reservation, await body(request, ReservationSpec)))
+
+    def delete_reservation(request: Request) -> Response:
+        place = request.path_params
+        plane.delete_reservation(place["project"], place["zone"], place["reservation"])
+        return empty_reply()
+
+    one_reservation = f"{one_project}/locations/{{zone}}/reservations/{{reservation}}"
     return (
+        ("GET", f"{one_project}/reservations", "tpuctl.reservations.list", list_reservations),
+        ("POST", f"{base}/reservations", "tpuctl.limits.reserve", create_reservation),
+        ("DELETE", one_reservation, "tpuctl.limits.unreserve", delete_reservation),
         ("GET", f"{one_project}/budgets", "tpuctl.budgets.list", list_budgets),
         ("POST", f"{base}/budgets", "tpuctl.limits.setBudget", set_budget),
         ("GET", f"{one_project}/usage", "tpuctl.usage.list", usage),

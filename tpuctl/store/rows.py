@@ -258,6 +258,22 @@ class UsageRow:
 
 
 @dataclass(frozen=True)
+class ReservationRow:
+    """Chips of a generation in a zone that are kept for a project, and those that it is ``shared_with``."""
+
+    uid: str
+    name: str
+    project: str
+    zone: str
+    generation: str
+    chips: int
+    shared_with: list[str]
+    start_time: float
+    end_time: float | None
+    create_time: float
+
+
+@dataclass(frozen=True)
 class BudgetRow:
     """US dollars a month."""
 

@@ -49,6 +49,7 @@ from tpuctl.store.rows import (
     QuotaRequestRow,
     QuotaRow,
     RequestRow,
+    ReservationRow,
     ScheduleRow,
     TokenRow,
     UsageRow,
@@ -69,6 +70,7 @@ Resource = (
     | QuotaRow
     | UsageRow
     | BudgetRow
+    | ReservationRow
     | QuotaRequestRow
 )
 AnyRow = TypeVar(
@@ -87,6 +89,7 @@ AnyRow = TypeVar(
     QuotaRequestRow,
     UsageRow,
     BudgetRow,
+    ReservationRow,
 )
 
 _TABLES: dict[type[Any], Table] = {
@@ -103,6 +106,7 @@ _TABLES: dict[type[Any], Table] = {
     QuotaRow: tables.quotas,
     UsageRow: tables.usages,
     BudgetRow: tables.budgets,
+    ReservationRow: tables.reservations,
     QuotaRequestRow: tables.quota_requests,
 }
 _KEYS: dict[type[Any], str] = {
@@ -119,6 +123,7 @@ _KEYS: dict[type[Any], str] = {
     QuotaRow: "name",
     UsageRow: "uid",
     BudgetRow: "project",
+    ReservationRow: "uid",
     QuotaRequestRow: "id",
 }
 _taken = (
@@ -243,6 +248,9 @@ class Reader:
 
     def project(self, project: str) -> ProjectRow | None:
         return next(iter(self._select(ProjectRow, {"project": project})), None)
+
+    def reservations(self, **where: object) -> list[ReservationRow]:
+        return self._select(ReservationRow, where)
 
     def budgets(self) -> list[BudgetRow]:
         return self._select(BudgetRow, {})

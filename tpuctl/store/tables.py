@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, String, Table, UniqueConstraint, text
 
-VERSION = 9
+VERSION = 10
 """Of the schema; kept in the file as SQLite's user_version."""
 
 metadata = MetaData()
@@ -192,6 +192,22 @@ budgets = Table(
     Column("amount", Float, nullable=False),
     Column("stop", Boolean, nullable=False),
     Column("create_time", Float, nullable=False),
+)
+
+reservations = Table(
+    "reservations",
+    metadata,
+    Column("uid", String, primary_key=True),
+    Column("name", String, nullable=False),
+    Column("project", String, nullable=False),
+    Column("zone", String, nullable=False),
+    Column("generation", String, nullable=False),
+    Column("chips", Integer, nullable=False),
+    Column("shared_with", JSON, nullable=False),
+    Column("start_time", Float, nullable=False),
+    Column("end_time", Float),
+    Column("create_time", Float, nullable=False),
+    UniqueConstraint("zone", "name"),
 )
 
 usages = Table(
