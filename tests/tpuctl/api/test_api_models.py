@@ -50,7 +50,7 @@ def test_a_running_operation_says_that_it_is_not_done() -> None:
 
 def test_not_a_number_survives_as_text() -> None:
     sent = MetricsLogged(values={"loss": math.nan, "best": math.inf}).to_bytes()
-    assert sent == b'{"type":"metrics","values":{"loss":"NaN","best":"Infinity"}}'
+    assert sent == b'{"type":"metrics","attempt":1,"values":{"loss":"NaN","best":"Infinity"}}'
     received = MetricsLogged.model_validate_json(sent)
     assert math.isnan(received.values["loss"])
 

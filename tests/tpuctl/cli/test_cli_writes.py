@@ -108,7 +108,9 @@ def test_a_failed_operation_is_an_error_with_its_own_code(tpuctl, plane):
     plane.set(f"/v2/{OPERATION}", {"name": OPERATION, "done": True, "error": error})
     result = tpuctl("create", "slice", "demo", "--type", "v3-8")
     assert result.exit_code == 5
-    assert result.stderr == "tpuctl: There is no more capacity in the zone\n"
+    told, hint = result.stderr.splitlines()
+    assert told == "tpuctl: There is no more capacity in the zone"
+    assert hint.endswith("`tpuctl create queued-resource` waits until there is room")
 
 
 def test_cancel_job_waits_for_its_end(tpuctl, plane):
