@@ -7,8 +7,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +16,8 @@ pytest.importorskip("grpc")
 pytest.importorskip("google.cloud.tpu_v2")
 
 import grpc
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from grpc_client import NODE, PLACE, Caller, Failed
+from self_signed import self_signed
 from serving import TOKEN, make_plane, serving
 
 from tpuctl.api.errors import FailedPrecondition, InvalidArgument
@@ -115,22 +110,7 @@ def test_what_is_not_grpc_is_no_harm(plane_process: Any) -> None:
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
-    """A certificate for 127.0.0.1 that is its own root."""
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "here")])
-    now, alternative = datetime.now(UTC), x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(alternative, critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    folder, pem = tmp_path_factory.mktemp("tls"), serialization.Encoding.PEM
-    made = Tls(folder / "cert.pem", folder / "key.pem")
-    made.certificate.write_bytes(certificate.public_bytes(pem))
-    private = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    made.key.write_bytes(key.private_bytes(pem, *private))
-    return made
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture
