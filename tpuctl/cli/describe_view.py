@@ -23,6 +23,7 @@ from tpuctl.cli.units import UNKNOWN, bytes_text, seconds_text, share_text
 SIMULATED = ("  simulated", "dim")
 ENDED_COLOURS = {"succeeded": "green", "preempted": "yellow", "failed": "red", "timed out": "red"}
 MOST_WORKERS = 16
+MOST_ATTEMPTS = 16
 """Of more than these, only those worth a look are shown."""
 
 
@@ -99,8 +100,8 @@ def job_workers(job: Mapping[str, Any], wide: bool) -> RenderableType | None:
     return Group(table, Text(f"and {rest} more {usual} (-o wide)", style="dim")) if rest else table
 
 
-def attempts_table(job: Mapping[str, Any]) -> Table:
-    """A row an attempt: how far it came, how long it took, and why it ended."""
+def attempts_table(job: Mapping[str, Any], wide: bool) -> RenderableType:
+    """A row an attempt: how far it came, how long it took, and why it ended; of many, the last."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     rows = list(job["attempts"])
     several_zones = len({job["zone"], *(one["zone"] for one in rows)}) > 1
@@ -110,7 +111,7 @@ def attempts_table(job: Mapping[str, Any]) -> Table:
     if rows[-1]["number"] != job.get("attempt", 1):
         now = {"number": job["attempt"], "zone": job["zone"], "metrics": job.get("metrics") or {}}
         rows.append(now | {"running": job["state"], "detail": job.get("waitsFor", "")})
-    for one in rows:
+    for one in rows if wide else rows[-MOST_ATTEMPTS:]:
         ended = one.get("ended") or one["running"]
         table.add_row(
             str(one["number"]),
@@ -121,7 +122,8 @@ def attempts_table(job: Mapping[str, Any]) -> Table:
             *([one["zone"]] if several_zones else []),
             one.get("detail") or "",
         )
-    return table
+    before = 0 if wide else max(0, len(rows) - MOST_ATTEMPTS)
+    return Group(table, Text(f"and {before} before these (-o wide)", style="dim")) if before else table
 
 
 def job_view(job: dict[str, Any], wide: bool = False) -> RenderableType:
@@ -143,6 +145,8 @@ def job_view(job: dict[str, Any], wide: bool = False) -> RenderableType:
         fields["Processes"] = f"{job['processes']}, for {job['hosts']} hosts"
     if job.get("restart", "never") != "never":
         fields["Restart"] = f"{job['restart']}; this is attempt {job.get('attempt', 1)}"
+    if job.get("priority"):
+        fields["Priority"] = str(job["priority"])
     if job.get("checkpointDir"):
         fields["Checkpoints"] = job["checkpointDir"]
     if job.get("waitsFor"):
@@ -169,7 +173,7 @@ def job_view(job: dict[str, Any], wide: bool = False) -> RenderableType:
         }
     x_label, points = loss_curve(rows)
     plot = curve(points, title="loss", x_label=x_label)
-    tables = [attempts_table(job) if job.get("attempts") else None, job_workers(job, wide)]
+    tables = [attempts_table(job, wide) if job.get("attempts") else None, job_workers(job, wide)]
     below: list[RenderableType] = [part for table in tables if table is not None for part in ("", table)]
     return Group(
         _fields(fields),

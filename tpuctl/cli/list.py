@@ -19,6 +19,8 @@ app = typer.Typer(help="List slices, jobs or accelerator types.", no_args_is_hel
 
 OneZone = Annotated[str, typer.Option("--zone", metavar="ZONE", help="Only this zone.", show_default="all zones")]
 ALL_ZONES = "-"
+MOST_WAITING = 5
+"""Of more queued jobs than these, the table is not followed by what the others wait for."""
 
 
 def endpoint(node: Resource) -> str:
@@ -122,8 +124,10 @@ def list_slices(zone: OneZone = ALL_ZONES, output: Output = Format.TABLE, watch:
 
 @app.command("jobs")
 def list_jobs(output: Output = Format.TABLE, watch: Watch = False) -> None:
-    """List jobs, the newest last."""
-    _show(JOBS, output, watch)
+    """List jobs, the newest last; and what those that are queued wait for."""
+    from tpuctl.cli.watch import repeat
+
+    repeat(lambda: _show_jobs(output), watch)
 
 
 @app.command("types")
@@ -159,7 +163,19 @@ def _show(what: Listing, output: Format, watch: bool, zone: str = ALL_ZONES) -> 
     repeat(lambda: show_list(_read(what, zone), what.columns, output, what.empty), watch)
 
 
-def _read(what: Listing, zone: str) -> list[Resource]:
+def _show_jobs(output: Format) -> None:
+    from tpuctl.cli import terminal
+
+    found = _read(JOBS)
+    show_list(found, JOB_COLUMNS, output, JOBS.empty)
+    waiting = [] if output is not Format.TABLE else [job for job in found if job.get("waitsFor")]
+    for job in waiting[:MOST_WAITING]:
+        terminal.say(f"  {job['name']} waits: {job['waitsFor']}")
+    if len(waiting) > MOST_WAITING:
+        terminal.say(f"  and {len(waiting) - MOST_WAITING} more wait (-o wide)")
+
+
+def _read(what: Listing, zone: str = ALL_ZONES) -> list[Resource]:
     from tpuctl.api.names import default_project
     from tpuctl.cli.reader import read
 

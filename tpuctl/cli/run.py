@@ -241,6 +241,8 @@ def _detached(job: Job, output: Format) -> None:
     from tpuctl.cli import terminal
     from tpuctl.cli.output import show_data
 
+    if job.waits_for:
+        terminal.say(f"Job {job.name} waits: {job.waits_for}")
     terminal.say(f"Job {job.name} goes on by itself. Come back: tpuctl logs {job.name} -f")
     if output.is_data:
         show_data(job.to_json(), output)

@@ -25,9 +25,9 @@ COLUMNS = (
     Column("EVERY", lambda row: row["every"]),
     Column("NEXT (UTC)", lambda row: _time(row, "nextTime")),
     Column("RUNS", lambda row: str(row["runs"])),
-    Column("MISSED", lambda row: str(row["missed"])),
-    Column("SKIPPED", lambda row: str(row["skipped"])),
     Column("LAST JOB", lambda row: row.get("lastJob", UNKNOWN)),
+    Column("MISSED", lambda row: str(row["missed"]), wide=True),
+    Column("SKIPPED", lambda row: str(row["skipped"]), wide=True),
     Column("LAST (UTC)", lambda row: _time(row, "lastTime"), wide=True),
     Column("ERROR", lambda row: row.get("error", UNKNOWN), wide=True),
     Column("COMMAND", lambda row: " ".join(row["command"]), wide=True),
@@ -51,10 +51,14 @@ def create(client: Client, every: str, request: JobRequest, output: Format) -> N
 def listing(output: Output = Format.TABLE) -> None:
     """List schedules: what runs again and again, and when next."""
     from tpuctl.api.names import default_project
+    from tpuctl.cli import terminal
     from tpuctl.cli.reader import read
 
     found = read(f"/tpuctl/v1/projects/{default_project()}/schedules").get("schedules") or []
     show_list(found, COLUMNS, output, "No schedules. Make one: tpuctl run job mnist --every day")
+    for row in found if not output.is_data else ():
+        if row.get("error"):
+            terminal.say(f"! {row['name']} could not be started: {row['error']}")
 
 
 def delete(name: Name, yes: Yes = False) -> None:

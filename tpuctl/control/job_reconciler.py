@@ -139,7 +139,7 @@ class JobReconciler:
             return job
         with self._store.change() as change:
             change.event(job.full_name, "timed out", f"after {limit:g} s")
-            return change.replace(job, error=DeadlineExceeded(f"the job ran for its {limit:g} s").to_status())
+            return change.replace(job, error=DeadlineExceeded(f"timed out: it has run for {limit:g} s").to_status())
 
     def _reach_step(self, job: JobRow, node: NodeRow) -> NodeRow:
         """The node, which is preempted when its job has reached a step."""

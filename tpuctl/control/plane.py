@@ -461,9 +461,10 @@ class ControlPlane:
         self._change(lambda change: schedules.delete(change, self.home, schedules.find(change, project, name)))
 
     def list_jobs(self, project: str) -> list[Job]:
-        """The jobs, without the older rows of metrics."""
+        """The jobs in the order they were asked for, without the older rows of metrics."""
         with self.store.read() as reader:
             rows = reader.jobs(project=project)
+        rows.sort(key=lambda row: (row.create_time, row.plan.get("arrayIndex", 0)))
         return [self._job(row).model_copy(update={"metrics_tail": []}) for row in rows]
 
     def get_job(self, project: str, name: str) -> Job:

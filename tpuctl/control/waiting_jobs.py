@@ -55,11 +55,10 @@ class WaitingJobs:
         own = job.uid if job.ephemeral_slice else None
         with self._store.read() as reader:
             now = reader.now
-            before, failed = _comes_after(reader, job)
+            before, never = _comes_after(reader, job)
             user = _user_before(reader, job, now)
-        if failed is not None:
-            text = f"job {failed.name}, which it was to run after, {failed.state}"
-            self._finish(job, node, JobState.FAILED, FailedPrecondition(text), waits=None)
+        if never is not None:
+            self._finish(job, node, JobState.FAILED, FailedPrecondition(never), waits=None)
             return
         until = None if job.waits is None else job.waits["until"]
         due = before is None and (until is None or until <= now)
@@ -179,14 +178,14 @@ def is_patient(job: JobRow) -> bool:
     return bool(job.plan) and job.plan.get("restart") != RestartPolicy.NEVER
 
 
-def _comes_after(reader: Reader, job: JobRow) -> tuple[str | None, JobRow | None]:
-    """The name of one that it comes after and that has not succeeded yet, and one that will not."""
+def _comes_after(reader: Reader, job: JobRow) -> tuple[str | None, str | None]:
+    """The name of one that it comes after and that has not succeeded yet, and why that one will not."""
     if job.waits is None or job.waits["kind"] != For.JOBS:
         return None, None
     for name in job.plan.get("after", []):
         other = reader.job(project=job.project, name=name)
         if other is None or (other.state.ended and other.state is not JobState.SUCCEEDED):
-            return name, other or dataclasses.replace(job, name=name, state=JobState.CANCELLED)
+            return name, f"job {name}, which it was to run after, {'was deleted' if other is None else other.state}"
         if not other.state.ended:
             return name, None
     return None, None
@@ -212,7 +211,7 @@ def _reason(job: JobRow, how: Seen, node: NodeRow | None, user: JobRow | None) -
         case Seen.NOTICED:
             return f"slice {job.slice} is about to be preempted"
         case Seen.BROKEN | Seen.IN_REPAIR:
-            return f"slice {job.slice} has failed parts; it goes on once they are repaired"
+            return f"slice {job.slice} has failed parts until it is repaired: tpuctl fault repair {job.slice}"
     return f"slice {job.slice} is {node.state if node else 'gone'}"
 
 

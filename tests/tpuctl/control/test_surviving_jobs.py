@@ -269,7 +269,7 @@ def test_a_job_that_takes_too_long_is_ended(make: Callable[..., Planes], wait_un
     job = ended(plane, wait_until, "long")
     assert (job.state, job.attempt) == (JobState.FAILED, 1)
     assert job.error is not None
-    assert job.error.message == "the job ran for its 0.3 s"
+    assert job.error.message == "timed out: it has run for 0.3 s"
 
 
 @pytest.mark.parametrize(
