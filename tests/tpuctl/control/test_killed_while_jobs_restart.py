@@ -110,6 +110,7 @@ def test_a_refusal_for_quota_is_waited_out(tmp_path: Path) -> None:
     assert jobs(world)["patient"].state is JobState.SUCCEEDED
 
 
+@pytest.mark.slow
 def test_a_spot_job_makes_way_and_comes_back(tmp_path: Path) -> None:
     world = simulation(tmp_path)
     options = {"acceleratorType": "v4-128", "zone": Z, "processes": 1}

@@ -166,6 +166,7 @@ def test_a_job_on_a_slice_of_the_users_waits_until_it_is_there_again(
     assert plane.get_node(P, Z, "mine").state is NodeState.READY
 
 
+@pytest.mark.slow
 def test_notice_is_given_by_sigterm_and_what_saves_and_leaves_goes_on(
     make: Callable[..., Planes], wait_until: Wait
 ) -> None:
@@ -263,6 +264,7 @@ def test_what_was_to_come_after_a_failure_fails(make: Callable[..., Planes], wai
         submit(plane, "pass", after=["nobody"])
 
 
+@pytest.mark.slow
 def test_a_job_that_takes_too_long_is_ended(make: Callable[..., Planes], wait_until: Wait) -> None:
     plane = make().now
     submit(plane, "import time; time.sleep(60)", name="long", timeout=0.3, restart="always")
