@@ -10,6 +10,8 @@ from pydantic import Field
 from tpuctl.api.model import Int64, ListOf, Model, WireEnum, only
 
 ALPHA = only("v2alpha1")
+CONTIGUOUS = "tpuctl-contiguous"
+"""The label of a node, "true", that asks for one box of chips also where switches could join any cubes."""
 
 
 class NodeState(WireEnum):

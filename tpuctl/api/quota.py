@@ -1,4 +1,4 @@
-"""Quotas: how many cores a project may have in a region, and requests for more."""
+"""Quotas: how many cores or chips a project may have, how often it may call, and requests for more."""
 
 from __future__ import annotations
 
@@ -20,14 +20,33 @@ class Provisioning(StrEnum):
     RESERVED = "reserved"
 
 
-class Quota(Model):
-    """A limit, in TensorCores. ``region`` may be ``*``: any; a region's own limit goes before."""
+class Unit(StrEnum):
+    """What a limit counts: chips or TensorCores, as Cloud TPU does, or calls of its API."""
+
+    CORES = "cores"
+    CHIPS = "chips"
+    REQUESTS = "requests a minute"
+
+
+class Limit(Model):
+    """So many cores or chips of a ``generation`` by one kind of provisioning, or calls of a ``method``.
+
+    ``location`` is a zone, a region, or ``*`` for every region without a limit of its own. A slice has to stay within
+    that of its zone and that of its region. ``method`` is such as ``nodes.create``, or ``*``: all together.
+    """
+
+    location: str = EVERY
+    generation: str = ""
+    kind: Provisioning = Provisioning.ON_DEMAND
+    method: str = ""
+    limit: int = Field(ge=0)
+    unit: Unit = Unit.CORES
+
+
+class Quota(Limit):
+    """A limit of a project, and what is in use of it."""
 
     project: str
-    region: str = EVERY
-    generation: str
-    kind: Provisioning = Provisioning.ON_DEMAND
-    limit: int = Field(ge=0)
     in_use: int = 0
 
 
@@ -41,15 +60,11 @@ class RequestState(StrEnum):
     DENIED = "DENIED"
 
 
-class QuotaRequest(Model):
+class QuotaRequest(Limit):
     """A limit that somebody asks for; an admin approves or denies it."""
 
     id: str = ""
     project: str = ""
-    region: str = EVERY
-    generation: str
-    kind: Provisioning = Provisioning.ON_DEMAND
-    limit: int = Field(ge=0)
     reason: str = Field(default="", max_length=1000)
     state: RequestState = RequestState.PENDING
     create_time: datetime | None = None

@@ -49,6 +49,13 @@ def generations(incomplete: str) -> list[str]:
     return _starting(incomplete, GENERATIONS)
 
 
+def places(incomplete: str) -> list[str]:
+    """Zones and regions."""
+    from tpuctl.control.catalogue import ZONES
+
+    return _starting(incomplete, sorted({*ZONES, *(zone.rpartition("-")[0] for zone in ZONES)}))
+
+
 def models(incomplete: str) -> list[str]:
     return _starting(incomplete, MODELS)
 

@@ -10,13 +10,13 @@ import typer
 
 from tpuctl.api.names import shape_text
 from tpuctl.cli import complete, exit_codes, zones
-from tpuctl.cli.options import Output, Slices, Wait, Zone, valid_slice
+from tpuctl.cli.options import Contiguous, Output, Reservation, Reserved, Slices, Spot, Wait, Zone, valid_slice
 from tpuctl.cli.output import Format
 from tpuctl.cli.problems import Problem
 
 if TYPE_CHECKING:
     from backend.hardware import AcceleratorType
-    from tpuctl.api.nodes import Node
+    from tpuctl.api.nodes import Node, SchedulingConfig
 
 RUNTIME_VERSION = "tpu-ubuntu2204-base"
 
@@ -58,12 +58,17 @@ def create_slice(
     generation: Generation = None,
     topology: Topology = None,
     slices: Slices = 1,
+    spot: Spot = False,
+    reserved: Reserved = False,
+    reservation: Reservation = None,
+    contiguous: Contiguous = False,
     zone: Zone = None,
     wait: Wait = True,
     output: Output = Format.TABLE,
 ) -> None:
     """Create a slice: of a --type, or by --generation and --topology."""
-    _create(name, chosen(type, generation, topology), zone, wait, output, slices)
+    kind, how = chosen(type, generation, topology), scheduling(spot, reserved, reservation)
+    _create(name, kind, spec_of(kind, how, contiguous), zone, wait, output, slices)
 
 
 @app.command("device")
@@ -75,7 +80,8 @@ def create_device(
     output: Output = Format.TABLE,
 ) -> None:
     """Create a single device: one host with 4 chips, 8 cores."""
-    _create(name, chosen(f"{type}-8"), zone, wait, output)
+    kind = chosen(f"{type}-8")
+    _create(name, kind, spec_of(kind), zone, wait, output)
 
 
 @app.command("pod")
@@ -102,7 +108,7 @@ def create_pod(
         kind = pod_type(type)
     except ValueError as error:
         raise Problem(str(error), "", exit_codes.USAGE) from None
-    _create(name, kind, zone, wait, output)
+    _create(name, kind, spec_of(kind), zone, wait, output)
 
 
 def chosen(type: str | None, generation: str | None = None, topology: str | None = None) -> AcceleratorType:
@@ -118,24 +124,38 @@ def chosen(type: str | None, generation: str | None = None, topology: str | None
         raise Problem(str(error), "", exit_codes.USAGE) from None
 
 
-def spec_of(kind: AcceleratorType) -> Node:
+def scheduling(spot: bool, reserved: bool, reservation: str | None) -> SchedulingConfig | None:
+    """How the slice is come by; None is on demand. Raises Problem."""
+    from tpuctl.api.nodes import SchedulingConfig
+
+    if spot and (reserved or reservation):
+        raise Problem("give only one of --spot, --reserved and --reservation", "", exit_codes.USAGE)
+    if spot:
+        return SchedulingConfig(spot=True)
+    return SchedulingConfig(reserved=True, reservation_name=reservation) if reserved or reservation else None
+
+
+def spec_of(kind: AcceleratorType, how: SchedulingConfig | None = None, contiguous: bool = False) -> Node:
     """A node of this kind as the API takes it: by its type, or in another shape than the type's own by its topology."""
     from backend.hardware import ACCELERATOR_TYPES
-    from tpuctl.api.nodes import AcceleratorConfig, Node
+    from tpuctl.api.nodes import CONTIGUOUS, AcceleratorConfig, Node
     from tpuctl.control.catalogue import WIRE_TYPES
 
+    node = Node(
+        runtime_version=RUNTIME_VERSION, scheduling_config=how, labels={CONTIGUOUS: "true"} if contiguous else None
+    )
     if ACCELERATOR_TYPES.get(kind.name) == kind:
-        return Node(accelerator_type=kind.name, runtime_version=RUNTIME_VERSION)
+        return node.model_copy(update={"accelerator_type": kind.name})
     wire = WIRE_TYPES.get(kind.generation.name)
     if wire is None:
         message = f"a {kind.generation.name} slice can only have its type's own topology, not {kind.topology}"
         raise Problem(message, "Cloud TPU's API has no accelerator config for it", exit_codes.USAGE)
-    return Node(
-        accelerator_config=AcceleratorConfig(type=wire, topology=kind.topology), runtime_version=RUNTIME_VERSION
-    )
+    return node.model_copy(update={"accelerator_config": AcceleratorConfig(type=wire, topology=kind.topology)})
 
 
-def _create(name: str, kind: AcceleratorType, zone: str | None, wait: bool, output: Format, slices: int = 1) -> None:
+def _create(
+    name: str, kind: AcceleratorType, spec: Node, zone: str | None, wait: bool, output: Format, slices: int = 1
+) -> None:
     from tpuctl.cli.output import show_data
     from tpuctl.cli.plane import connect
     from tpuctl.cli.steps import report, step
@@ -143,7 +163,6 @@ def _create(name: str, kind: AcceleratorType, zone: str | None, wait: bool, outp
     zone = zones.of_kind(kind, zone)
     with connect() as client:
         started = time.monotonic()
-        spec = spec_of(kind)
         operation = client.create_node(name, spec, zone, num_slices=slices)
         shape = kind.name if spec.accelerator_type else f"{kind.name}, {kind.topology}"
         what = shape_text(shape, slices)

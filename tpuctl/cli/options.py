@@ -43,3 +43,10 @@ JobName = Annotated[
 Slices = Annotated[
     int, typer.Option("--slices", metavar="K", min=1, help="Join K such slices over the data-centre network.")
 ]
+
+Spot = Annotated[bool, typer.Option("--spot", help="May be preempted by those that may not.")]
+Reserved = Annotated[bool, typer.Option("--reserved", help="From any reservation of yours.")]
+Reservation = Annotated[str | None, typer.Option("--reservation", metavar="NAME", help="From this reservation.")]
+Contiguous = Annotated[
+    bool, typer.Option("--contiguous", help="One box of chips, also where switches could join any cubes.")
+]

@@ -9,7 +9,7 @@ import typer
 
 from tpuctl.cli import exit_codes, zones
 from tpuctl.cli.create import Generation, Topology, Type, chosen, spec_of
-from tpuctl.cli.options import Output, Slices, Wait, Watch, Yes, Zone
+from tpuctl.cli.options import Contiguous, Output, Reserved, Slices, Spot, Wait, Watch, Yes, Zone
 from tpuctl.cli.output import Column, Format, Resource, short_name, show_data, show_list
 from tpuctl.cli.problems import Problem
 from tpuctl.cli.units import UNKNOWN, age_text
@@ -18,9 +18,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the queued re
 Node = Annotated[
     str | None, typer.Option("--node", metavar="NAME", help="Name of the slice.", show_default="NAME-node")
 ]
-Spot = Annotated[bool, typer.Option("--spot", help="May be preempted; comes after all that may not.")]
 BestEffort = Annotated[bool, typer.Option("--best-effort", help="The same, as v2alpha1 calls it.")]
-Reserved = Annotated[bool, typer.Option("--reserved", help="In reserved parts of pods only.")]
 ValidAfter = Annotated[
     str | None, typer.Option("--valid-after", metavar="DURATION", help="Not before so long from now, such as 30m.")
 ]
@@ -41,6 +39,7 @@ def create(
     spot: Spot = False,
     best_effort: BestEffort = False,
     reserved: Reserved = False,
+    contiguous: Contiguous = False,
     valid_after: ValidAfter = None,
     valid_until: ValidUntil = None,
     zone: Zone = None,
@@ -64,7 +63,7 @@ def create(
     if valid_after and valid_until:
         raise Problem("give only one of --valid-after and --valid-until", "", exit_codes.USAGE)
     kind = chosen(type, generation, topology)
-    spec = QueuedNodeSpec(node=spec_of(kind))
+    spec = QueuedNodeSpec(node=spec_of(kind, contiguous=contiguous))
     if slices > 1:
         spec.multislice_params = MultisliceParams(node_count=slices, node_id_prefix=node or f"{name}-node")
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -56,29 +57,33 @@ def reservation(_: Asked) -> ApiError:
 
 def quota(asked: Asked) -> ApiError:
     """Of the generation and tier that is asked for, in the zone's region."""
-    return _exceeded(_quota_name(asked.spec), asked.project, asked.zone.rpartition("-")[0], 0)
+    return _exceeded(_quota_name(asked.spec), asked.project, f"region {asked.zone.rpartition('-')[0]}", 0)
 
 
-def quota_error(project: str, region: str, kind: AcceleratorType, how: Provisioning, limit: int, used: int) -> ApiError:
-    """A limit that a request would exceed: ``limit`` and what is in use of it, in cores."""
+def quota_error(project: str, where: str, kind: AcceleratorType, how: Provisioning, limit: int, used: int) -> ApiError:
+    """A limit that a request would exceed: ``where`` ("zone us-central2-b"), ``limit`` and what is in use of it."""
     name = _name(kind, cheap=how is Provisioning.SPOT, reserved=how is Provisioning.RESERVED)
-    return _exceeded(name, project, region, limit, f" In use: {used}.")
+    if where.startswith("zone"):
+        name = name.replace("PerRegion", "PerZone")
+    return _exceeded(name, project, where, limit, f" In use: {used}.")
 
 
-def _exceeded(name: str, project: str, region: str, limit: int, more: str = "") -> ApiError:
+def _exceeded(name: str, project: str, where: str, limit: int, more: str = "") -> ApiError:
     violation = {
         "subject": f"project:{project_number(project)}",
-        "description": f"Quota '{name}' exhausted. Limit {limit} in region {region}",
+        "description": f"Quota '{name}' exhausted. Limit {limit} in {where}",
     }
     return ResourceExhausted(
-        f"Quota limit '{name}' has been exceeded. Limit: {limit} in region {region}.{more}",
+        f"Quota limit '{name}' has been exceeded. Limit: {limit} in {where}.{more}",
         [{"@type": f"{GOOGLE_RPC}.QuotaFailure", "violations": [violation]}],
     )
 
 
-def rate_limit(asked: Asked, limit: int) -> ApiError:
-    """Too many creates within a minute, as Google's service control says it."""
-    metric, consumer = "Maximum number of CreateNode requests per minute", project_number(asked.project)
+def rate_limit(asked: Asked, limit: int, *, every: bool = False) -> ApiError:
+    """Too many calls of a method, or of all with ``every``, within a minute, as Google's service control says it."""
+    called = "" if every else f"{_rpc(asked.method)} "
+    metric, consumer = f"Maximum number of {called}requests per minute", project_number(asked.project)
+    snake = re.sub(r"(?<!^)(?=[A-Z])", "_", called.strip()).lower()
     info = {
         "@type": f"{GOOGLE_RPC}.ErrorInfo",
         "reason": "RATE_LIMIT_EXCEEDED",
@@ -86,8 +91,8 @@ def rate_limit(asked: Asked, limit: int) -> ApiError:
         "metadata": {
             "service": "tpu.googleapis.com",
             "consumer": f"projects/{consumer}",
-            "quota_metric": "tpu.googleapis.com/create_node_requests",
-            "quota_limit": "CreateNodePerMinutePerProject",
+            "quota_metric": f"tpu.googleapis.com/{snake}{'_' if snake else ''}requests",
+            "quota_limit": f"{called.strip() or 'Requests'}PerMinutePerProject",
             "quota_limit_value": str(limit),
             "quota_location": "global",
         },
@@ -97,6 +102,14 @@ def rate_limit(asked: Asked, limit: int) -> ApiError:
         f"for consumer 'project_number:{consumer}'.",
         [info],
     )
+
+
+def _rpc(method: str) -> str:
+    """CreateNode for nodes.create, ListNodes for nodes.list."""
+    collection, _, verb = method.rpartition(".")
+    noun = collection[:1].upper() + collection[1:]
+    action = "Update" if verb == "patch" else verb[:1].upper() + verb[1:]
+    return f"{action}{noun if verb == 'list' else noun.removesuffix('s')}"
 
 
 def conflict(asked: Asked) -> ApiError:

@@ -18,7 +18,7 @@ from backend.hardware.torus import Coords
 from tpuctl.api.errors import ApiError
 from tpuctl.api.fleet import FleetFile
 from tpuctl.api.names import last, shape_text
-from tpuctl.api.nodes import NodeState
+from tpuctl.api.nodes import CONTIGUOUS, NodeState
 from tpuctl.api.quota import Provisioning
 from tpuctl.control.fault_errors import Asked, reservation, stockout
 from tpuctl.control.fleet import Fleet, Kept, Part, Wanted
@@ -30,10 +30,6 @@ from tpuctl.store import JobRow, NodeRow, Store
 
 LOOK_AHEAD = 16
 """So many of those who wait are looked at; one that waits for a window that is not open does not count."""
-
-
-CONTIGUOUS = "tpuctl-contiguous"
-"""The label of a node that asks for one box of chips also where switches could join any cubes."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -53,6 +54,7 @@ from tpuctl.control.operations import request_key
 from tpuctl.control.placing import Placing, wanted_by
 from tpuctl.control.pod_views import pod_view, simulated
 from tpuctl.control.queued_views import queued_view
+from tpuctl.control.rates import Rates
 from tpuctl.control.usage import summed
 from tpuctl.control.views import (
     MAX_MEMBERS,
@@ -89,6 +91,7 @@ class ControlPlane:
         self.placing = Placing(self.store, fleet or default_fleet())
         self._loop = Loop(self.store, self.executor, home, self.placing)
         self.api_faults = ApiFaults(self.store, self._loop.wake)
+        self.rates = Rates(self.store)
         self.access = Access(self.store, str(home.token))
         self._started = time.monotonic()
 
@@ -373,10 +376,11 @@ class ControlPlane:
     def list_quotas(self, project: str) -> QuotaList:
         """The limits of a project, and what is in use of each; where none is set there is none."""
         with self.store.read() as reader:
-            return QuotaList(quotas=quotas.views(reader, project))
+            return QuotaList(quotas=quotas.views(reader, project, partial(self.rates.called, project)))
 
     def set_quota(self, wanted: Quota) -> QuotaList:
         self._change(lambda change: quotas.set_limit(change, wanted))
+        self.rates.read()
         return self.list_quotas(wanted.project)
 
     def list_quota_requests(self, project: str | None) -> QuotaRequestList:
@@ -389,7 +393,9 @@ class ControlPlane:
         return quotas.request_view(self._change(lambda change: quotas.request(change, project, wanted)))
 
     def decide_quota_request(self, wanted: str, *, approve: bool) -> QuotaRequest:
-        return quotas.request_view(self._change(lambda change: quotas.decide(change, wanted, approve=approve)))
+        decided = self._change(lambda change: quotas.decide(change, wanted, approve=approve))
+        self.rates.read()
+        return quotas.request_view(decided)
 
     # Operations
 

@@ -17,11 +17,12 @@ CHOSEN_ID = {"nodes.create": "nodeId", "queuedResources.create": "queuedResource
 
 
 def answer(plane: ControlPlane, method: Method, call: Call, caller: Principal) -> Model:
-    """Raises ApiError: that ``caller`` may not, the handler's own, or the fault's."""
+    """Raises ApiError: that ``caller`` may not, or not so often, the handler's own, or the fault's."""
     permit(caller, method, call)
-    if not plane.api_faults.any:
+    if not (plane.api_faults.any or plane.rates.any):
         return HANDLERS[method.id](plane, call)
     asked = _asked(method, call)
+    plane.rates.count(asked)
     struck = plane.api_faults.on_request(asked)
     if struck is not None:
         raise struck

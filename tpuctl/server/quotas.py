@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import difflib
+from typing import TypeVar
+
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tpuctl.api.errors import InvalidArgument
-from tpuctl.api.quota import Quota, QuotaRequest
+from tpuctl.api.quota import EVERY, Limit, Quota, QuotaRequest
 from tpuctl.api.reservations import ReservationSpec
 from tpuctl.api.usage import Budget, UsageBy
 from tpuctl.control.plane import ControlPlane
 from tpuctl.server.bodies import body
 from tpuctl.server.guarded import Endpoint
+from tpuctl.server.methods import METHODS
 from tpuctl.server.queries import number
 from tpuctl.server.replies import empty_reply, reply
+
+AnyLimit = TypeVar("AnyLimit", bound=Limit)
+
+
+def _known(wanted: AnyLimit) -> AnyLimit:
+    """A limit of a method that there is. Raises InvalidArgument."""
+    ids = {method.id for method in METHODS}
+    if wanted.method and wanted.method != EVERY and wanted.method not in ids:
+        near = difflib.get_close_matches(wanted.method, ids, n=3) or ["nodes.create", "nodes.list"]
+        text = f"{wanted.method!r} is none of the API's; there are {', '.join(near)} and others, and * for all together"
+        raise InvalidArgument.of_fields({"method": text})
+    return wanted
 
 
 def quota_rows(plane: ControlPlane, base: str, one_project: str) -> tuple[tuple[str, str, str, Endpoint], ...]:
@@ -31,13 +47,13 @@ def quota_rows(plane: ControlPlane, base: str, one_project: str) -> tuple[tuple[
         return reply(plane.list_quotas(request.path_params["project"]))
 
     async def set_quota(request: Request) -> Response:
-        return reply(await run_in_threadpool(plane.set_quota, await body(request, Quota)))
+        return reply(await run_in_threadpool(plane.set_quota, _known(await body(request, Quota))))
 
     def list_requests(request: Request) -> Response:
         return reply(plane.list_quota_requests(request.path_params.get("project")))
 
     async def ask(request: Request) -> Response:
-        wanted = await body(request, QuotaRequest)
+        wanted = _known(await body(request, QuotaRequest))
         return reply(await run_in_threadpool(plane.request_quota, request.path_params["project"], wanted))
 
     def approve(request: Request) -> Response:

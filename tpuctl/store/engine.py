@@ -11,12 +11,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, inspect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateColumn
 
 from tpuctl.api.errors import ApiError, FailedPrecondition, Internal, ResourceExhausted, Unavailable
-from tpuctl.store.tables import ADDED, INDEXES, VERSION, metadata
+from tpuctl.store.tables import ADDED, INDEXES, RENAMED, VERSION, metadata
 
 PRAGMAS = (
     "PRAGMA journal_mode=WAL",
@@ -40,7 +40,7 @@ def open_engine(path: Path) -> Engine:
         if version < VERSION:
             with engine.begin() as connection:
                 if version:
-                    _add_columns(connection, version)
+                    _bring_up(connection, version)
                 metadata.create_all(connection)
                 for index in INDEXES:
                     index.create(connection, checkfirst=True)
@@ -54,11 +54,17 @@ def _loads(text: str) -> Any:
     return json.loads(text)
 
 
-def _add_columns(connection: Connection, version: int) -> None:
+def _bring_up(connection: Connection, version: int) -> None:
     """Bring the tables of an earlier version up to this one's; rows that are there get the new columns' defaults."""
-    for column in (column for later in range(version + 1, VERSION + 1) for column in ADDED.get(later, ())):
-        definition = CreateColumn(column).compile(connection)
-        connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {definition}")
+    there = set(inspect(connection).get_table_names())
+    for later in range(version + 1, VERSION + 1):
+        for before, column in RENAMED.get(later, ()):
+            if column.table.name in there:
+                connection.exec_driver_sql(f"ALTER TABLE {column.table.name} RENAME COLUMN {before} TO {column.name}")
+        for column in ADDED.get(later, ()):
+            if column.table.name in there:
+                definition = CreateColumn(column).compile(connection)
+                connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {definition}")
 
 
 @contextmanager

@@ -297,14 +297,16 @@ class NodesAlike:
 
 @dataclass(frozen=True)
 class QuotaRow:
-    """A limit in cores; ``region`` may be ``*``."""
+    """A limit, of slices of a generation or of calls of a ``method``; the other is "". See tpuctl/api/quota.py."""
 
     name: str
     project: str
-    region: str
+    location: str
     generation: str
     kind: str
+    method: str
     limit: int
+    unit: str
     create_time: float
 
 
@@ -314,10 +316,12 @@ class QuotaRequestRow:
 
     id: str
     project: str
-    region: str
+    location: str
     generation: str
     kind: str
+    method: str
     limit: int
+    unit: str
     reason: str
     state: str
     create_time: float

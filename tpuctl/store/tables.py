@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, String, Table, UniqueConstraint, text
 
-VERSION = 10
+VERSION = 11
 """Of the schema; kept in the file as SQLite's user_version."""
 
 metadata = MetaData()
@@ -232,10 +232,12 @@ quotas = Table(
     metadata,
     Column("name", String, primary_key=True),
     Column("project", String, nullable=False),
-    Column("region", String, nullable=False),
+    Column("location", String, nullable=False),
     Column("generation", String, nullable=False),
     Column("kind", String, nullable=False),
+    Column("method", String, nullable=False, server_default=""),
     Column("limit", Integer, nullable=False),
+    Column("unit", String, nullable=False, server_default="cores"),
     Column("create_time", Float, nullable=False),
 )
 
@@ -244,10 +246,12 @@ quota_requests = Table(
     metadata,
     Column("id", String, primary_key=True),
     Column("project", String, nullable=False),
-    Column("region", String, nullable=False),
+    Column("location", String, nullable=False),
     Column("generation", String, nullable=False),
     Column("kind", String, nullable=False),
+    Column("method", String, nullable=False, server_default=""),
     Column("limit", Integer, nullable=False),
+    Column("unit", String, nullable=False, server_default="cores"),
     Column("reason", String, nullable=False),
     Column("state", String, nullable=False),
     Column("create_time", Float, nullable=False),
@@ -320,5 +324,10 @@ ADDED: dict[int, tuple[Column[Any], ...]] = {
         jobs.c.notice_time,
         api_faults.c.at_step,
     ),
+    11: (quotas.c.method, quotas.c.unit, quota_requests.c.method, quota_requests.c.unit),
 }
 """Which columns each version of the schema has added to those before it."""
+RENAMED: dict[int, tuple[tuple[str, Column[Any]], ...]] = {
+    11: (("region", quotas.c.location), ("region", quota_requests.c.location)),
+}
+"""Which columns were called otherwise before a version of the schema."""

@@ -15,10 +15,9 @@ from tests.tpuctl.control.conftest import FAKE_RUNTIME
 from tpuctl.api.errors import ApiError, from_status
 from tpuctl.api.fleet import FleetFile, MaintenanceWindow, PodSpec, ReservedPart
 from tpuctl.api.home import Home
-from tpuctl.api.nodes import NodeSpec, NodeState
+from tpuctl.api.nodes import CONTIGUOUS, NodeSpec, NodeState
 from tpuctl.api.queued import QueuedResource, QueuedState
 from tpuctl.api.status import FaultRequest
-from tpuctl.control.placing import CONTIGUOUS
 from tpuctl.control.plane import ControlPlane
 
 P, Z = "local", "us-central2-b"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,8 +23,10 @@ from tpuctl.api.quota import Provisioning, Quota, QuotaRequest, RequestState
 from tpuctl.api.reservations import ReservationSpec
 from tpuctl.api.usage import Budget, UsageBy
 from tpuctl.control.budgets import month_start
+from tpuctl.control.fault_errors import Asked
 from tpuctl.control.plane import ControlPlane
 from tpuctl.control.prices import price_of
+from tpuctl.control.rates import Rates
 
 P, Z, R = "local", "us-central2-b", "us-central2"
 FLEET = FleetFile(elastic=True, pods=[PodSpec(zone=Z, generation="v4", shape="4x4x4")])
@@ -93,10 +96,54 @@ def test_kinds_generations_and_projects_have_limits_of_their_own(simulation: Sim
 def test_a_region_s_own_limit_goes_before_that_of_all(simulation: Simulation) -> None:
     plane = simulation.plane
     limit(plane, 0)
-    limit(plane, 8, region=R)
+    limit(plane, 8, location=R)
     create(plane, "a")
     with pytest.raises(ResourceExhausted):
         create(plane, "b")
+
+
+def test_a_zone_s_limit_and_its_region_s_both_count(simulation: Simulation) -> None:
+    plane = simulation.plane
+    limit(plane, 24, location=R)
+    limit(plane, 4, location=Z, unit="chips")
+    create(plane, "a")
+    with pytest.raises(ResourceExhausted) as raised:
+        create(plane, "b")
+    name = "TPUV4sPerProjectPerZoneForTPUAPI"
+    assert raised.value.message == f"Quota limit '{name}' has been exceeded. Limit: 4 in zone {Z}. In use: 4."
+    limit(plane, 32, location=Z, unit="chips")
+    with pytest.raises(ResourceExhausted, match=f"Limit: 24 in region {R}. In use: 8"):
+        create(plane, "b", "v4-32")
+    create(plane, "b", "v4-16")
+    shown = {(quota.location, str(quota.unit)): quota.in_use for quota in plane.list_quotas(P).quotas}
+    assert shown == {(R, "cores"): 24, (Z, "chips"): 12}
+
+
+def test_a_project_may_call_only_so_often_in_a_minute(simulation: Simulation) -> None:
+    plane = simulation.plane
+    assert not plane.rates.any
+    plane.set_quota(Quota(project=P, method="nodes.create", limit=2))
+    plane.set_quota(Quota(project=P, method="*", limit=4))
+    asked = [Asked(method, P, Z, "a") for method in ("nodes.create", "nodes.list", "queuedResources.patch")]
+    create_call, list_call, patch_call = asked
+    for call in (create_call, create_call):
+        plane.rates.count(call)
+    with pytest.raises(ResourceExhausted, match="Maximum number of CreateNode requests per minute"):
+        plane.rates.count(create_call)
+    plane.rates.count(dataclasses.replace(create_call, project="other"))
+    plane.rates.count(list_call)
+    plane.rates.count(patch_call)
+    with pytest.raises(ResourceExhausted, match="Maximum number of requests per minute") as raised:
+        plane.rates.count(list_call)
+    (detail,) = raised.value.to_status()["details"]
+    assert detail["metadata"]["quota_metric"] == "tpu.googleapis.com/requests"
+    assert {quota.method: quota.in_use for quota in plane.list_quotas(P).quotas} == {"nodes.create": 2, "*": 4}
+    simulation.clock.now += 61
+    plane.rates.count(create_call)
+    plane.decide_quota_request(plane.request_quota(P, QuotaRequest(method="*", limit=1)).id, approve=True)
+    with pytest.raises(ResourceExhausted):
+        plane.rates.count(list_call)
+    assert Rates(plane.store).any
 
 
 def test_preempted_nodes_count_until_they_are_deleted(simulation: Simulation) -> None:
@@ -162,8 +209,11 @@ def test_a_request_counts_once_an_admin_has_approved_it(simulation: Simulation) 
     ("more", "said"),
     [
         ({"generation": "v9"}, "'v9' is none; there are v2, v3"),
-        ({"region": "mars"}, "'mars' is none; there are asia-east1"),
-        ({"limit": 10**9}, "is more than 10000000 cores"),
+        ({"location": "mars"}, "'mars' is none; there are asia-east1"),
+        ({"limit": 10**9}, "is more than 10000000"),
+        ({"generation": "v3", "unit": "chips"}, "Cloud TPU counts v3 in cores"),
+        ({"unit": "requests a minute"}, "requests are counted of a method"),
+        ({"method": "nodes.create"}, "has no generation or location"),
     ],
 )
 def test_limits_that_mean_nothing_are_refused(simulation: Simulation, more: dict[str, Any], said: str) -> None:
@@ -302,9 +352,9 @@ def test_a_budget_counts_from_the_start_of_the_month() -> None:
 def test_the_limit_of_all_regions_is_for_those_without_their_own(simulation: Simulation) -> None:
     plane = simulation.plane
     limit(plane, 0)
-    limit(plane, 8, region=R)
+    limit(plane, 8, location=R)
     create(plane, "a")
-    assert {quota.region: quota.in_use for quota in plane.list_quotas(P).quotas} == {"*": 0, R: 8}
+    assert {quota.location: quota.in_use for quota in plane.list_quotas(P).quotas} == {"*": 0, R: 8}
 
 
 def reserve(plane: ControlPlane, name: str, chips: int, **more: Any) -> None:

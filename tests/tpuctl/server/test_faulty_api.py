@@ -135,3 +135,18 @@ def test_a_fault_that_cannot_be_is_refused(http: httpx.Client) -> None:
         assert http.post(FAULTS, json=wrong).status_code == 400
     assert http.delete(f"{FAULTS}/nope").status_code == 404
     assert http.get(FAULTS).json() == {"faults": []}
+
+
+def test_a_quota_of_calls_counts_each_method_by_itself(http: httpx.Client) -> None:
+    asked = {"project": "local", "method": "nodes.create", "limit": 1}
+    assert http.post("/tpuctl/v1/quotas", json=asked).status_code == 200
+    assert create(http, "a").status_code == 200
+    refused = create(http, "b").json()["error"]
+    assert refused["status"] == "RESOURCE_EXHAUSTED"
+    assert "Maximum number of CreateNode requests per minute" in refused["message"]
+    assert len(http.get(f"{ZONE}/nodes").json()["nodes"]) == 1
+    (shown,) = http.get("/tpuctl/v1/projects/local/quotas").json()["quotas"]
+    assert (shown["inUse"], shown["unit"]) == (1, "requests a minute")
+    unknown = http.post("/tpuctl/v1/quotas", json=asked | {"method": "nodes.make"})
+    assert unknown.status_code == 400
+    assert "'nodes.make' is none of the API's; there are nodes." in unknown.text

@@ -20,7 +20,7 @@ import pytest
 from tpuctl.api.errors import FailedPrecondition, ResourceExhausted
 from tpuctl.api.nodes import NodeState
 from tpuctl.store import NodeRow, OperationRow, Store
-from tpuctl.store.tables import ADDED, INDEXES
+from tpuctl.store.tables import ADDED, INDEXES, RENAMED
 
 
 def node(name: str, port: int = 8470) -> NodeRow:
@@ -201,6 +201,9 @@ def test_what_an_earlier_version_wrote_is_kept_and_gets_the_new_columns(tmp_path
             connection.execute(f"DROP INDEX {index.name}")
         for column in itertools.chain(*ADDED.values()):
             connection.execute(f"ALTER TABLE {column.table.name} DROP COLUMN {column.name}")
+        for earlier, column in itertools.chain(*RENAMED.values()):
+            connection.execute(f"ALTER TABLE {column.table.name} RENAME COLUMN {column.name} TO {earlier}")
+        connection.execute("DROP TABLE pods")
         connection.execute("PRAGMA user_version=1")
         connection.commit()
     after = Store(path)
@@ -211,5 +214,5 @@ def test_what_an_earlier_version_wrote_is_kept_and_gets_the_new_columns(tmp_path
             ("old", None, 1),
             ("new", "4x4", 2),
         ]
-        assert reader.jobs() == []
+        assert reader.jobs() == reader.quotas(location="*") == reader.pods() == []
     after.close()
