@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.cli import complete
+from tpuctl.cli import complete, zones
 from tpuctl.cli.options import Output, Yes, Zone
 from tpuctl.cli.output import Column, Format, show_list
 from tpuctl.cli.units import UNKNOWN
@@ -27,6 +27,7 @@ COLUMNS = (
     Column("ZONE", lambda row: row["zone"]),
     Column("GENERATION", lambda row: row["generation"]),
     Column("IN USE", lambda row: f"{row['inUse']} of {row['chips']} chips"),
+    Column("START", lambda row: str(row.get("start") or UNKNOWN)[:10], wide=True),
     Column("END", lambda row: str(row.get("end") or UNKNOWN)[:10]),
     Column("SHARED WITH", lambda row: ", ".join(row.get("sharedWith") or ()) or UNKNOWN, wide=True),
 )
@@ -50,7 +51,7 @@ def create(
     wanted = ReservationSpec(
         name=name,
         project=default_project(),
-        zone=zone or default_zone(),
+        zone=zones.of_generation(generation, zone) or default_zone(),
         generation=generation,
         chips=chips,
         start=_utc(start),

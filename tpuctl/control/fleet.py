@@ -15,20 +15,23 @@ import numpy as np
 from backend.fleet import Placement, Request, Snapshot, place
 from backend.fleet.backfill import Waiting, soonest
 from backend.fleet.defragment import Plan, make_room, targets
-from backend.fleet.layout import Masks
+from backend.fleet.layout import Layout, Masks
 from backend.fleet.obstacles import Obstacles, obstacles
 from backend.hardware import AcceleratorType
 from backend.hardware.torus import Coords
 from tpuctl.api.errors import InvalidArgument
 from tpuctl.api.fleet import FleetFile, PodSpec
-from tpuctl.control.pods import Pod, restored, stored
+from tpuctl.control.pods import Pod, hex_masks, masks_of, nothing, restored, stored
+from tpuctl.control.reserved import Reserved, choose, of_row
+from tpuctl.store.rows import ReservationRow
 
 
 @dataclass(frozen=True)
 class Wanted:
     """Slices that are to be placed, all or none. ``reservation`` is the one that they are of, "" for any.
 
-    A ``repair`` gets spare chips only. ``until`` is when they end, in seconds since the epoch.
+    A ``repair`` gets spare chips only. ``until`` is when they end, in seconds since the epoch. ``project`` is
+    whose they are, "" for whoever asks.
     """
 
     zone: str
@@ -38,6 +41,7 @@ class Wanted:
     contiguous: bool = False
     repair: bool = False
     until: float = np.inf
+    project: str = ""
 
     @property
     def request(self) -> Request:
@@ -74,6 +78,7 @@ class Fleet:
         self._names: dict[tuple[str, str], list[str]] = {}
         self._parts: dict[str, list[Part]] = {}
         self._broken: dict[str, frozenset[Coords]] = {}
+        self._reservations: list[ReservationRow] = []
         self._snapshots: dict[str, Snapshot] = {}
         self.pods: dict[str, Pod] = {}
         for spec in fleet.pods:
@@ -106,6 +111,13 @@ class Fleet:
         """Which chips of a pod have failed: no slice gets them any more."""
         self._broken[pod] = frozenset(chips)
         self._snapshots.pop(pod, None)
+
+    def set_reservations(self, rows: list[ReservationRow]) -> None:
+        """All that there are now."""
+        self._reservations = rows
+        for row in rows:
+            for said in row.placement or ():
+                self._make(said["pod"])
 
     def copy(self) -> Fleet:
         """As it is now, for another thread to ask and to change."""
@@ -141,6 +153,54 @@ class Fleet:
             self._snapshots[name] = found
         return found
 
+    def reserved(self, pod: str, now: float) -> list[Reserved]:
+        """The parts of a pod that are kept for reservations now."""
+        return [part for part in self._parts_reserved(pod) if part.is_active(now)]
+
+    def _parts_reserved(self, pod: str) -> Iterator[Reserved]:
+        one = self.pods[pod]
+        rows = {row.name: row for row in self._reservations if row.zone == one.zone}
+        for part in one.reserved:
+            yield of_row(rows[part.reservation], part.chips) if part.reservation in rows else part
+        for row in rows.values():
+            for said in row.placement or ():
+                if said["pod"] == pod:
+                    yield of_row(row, masks_of(one.layout, said["chips"]))
+
+    def withheld(self, pod: str, wanted: Wanted | None, now: float) -> Masks:
+        """The chips that a slice may not have, though they may be free; None: any that is of no reservation.
+
+        Where chips are kept for reservations, a reserved slice gets only those. A repair gets spare chips only.
+        """
+        one = self.pods[pod]
+        if one.drains(now):
+            return np.full(one.layout.num_units, one.layout.full_mask, np.uint64)
+        if wanted is not None and wanted.repair:
+            return ~one.spare & one.layout.full_mask
+        kept = self.reserved(pod, now)
+        if wanted is None or wanted.reservation is None:
+            return _joined(one.layout, [one.spare, *(part.chips for part in kept)])
+        if not any(self.reserved(name, now) for name in self._names[one.zone, one.layout.generation.name]):
+            return one.spare
+        own = [part.chips for part in kept if part.is_for(wanted.reservation, wanted.project)]
+        return one.spare | (~_joined(one.layout, own) & one.layout.full_mask)
+
+    def reserve(self, zone: str, generation: str, chips: int) -> list[dict[str, Any]] | None:
+        """Free chips of a pod that no reservation has at any time, as JSON; None if no pod has so many."""
+        for name in self._pods((zone, generation)):
+            pod, room = self.pods[name], self.snapshot(name)
+            others = [part.chips for part in self._parts_reserved(name)]
+            found = choose(room.with_taken(_joined(pod.layout, [pod.spare, *others]) & ~room.taken), chips)
+            if found is not None:
+                return [{"pod": name, "chips": hex_masks(found)}]
+        return None
+
+    def named(self, zone: str, generation: str, reservation: str) -> int:
+        """How many chips the fleet file names for a reservation."""
+        names = self._names.get((zone, generation), ())
+        parts = [part for name in names for part in self.pods[name].reserved if part.reservation == reservation]
+        return sum(int(np.bitwise_count(part.chips).sum()) for part in parts)
+
     def find(self, wanted: Wanted, now: float, kept: Iterable[Kept] = ()) -> list[Part] | None:
         """Where the slices can lie now; None if there is no room for all.
 
@@ -149,7 +209,7 @@ class Fleet:
         kept = [one for one in kept if not wanted.until <= one.ready or not np.isfinite(one.ready)]
         found: list[Part] = []
         for _ in range(wanted.num_slices):
-            for name, room in self._rooms(wanted, now):
+            for name, room, _ in self._rooms(wanted, now):
                 others = [*(one.chips for one in kept if one.pod == name), *_chips(found, name)]
                 free = room.with_taken(np.bitwise_or.reduce(others) & ~room.taken) if others else room
                 placement = place(free, wanted.request, wanted.until)
@@ -166,10 +226,10 @@ class Fleet:
         None if there will be none even when all slices have gone.
         """
         found: list[tuple[float, int, Kept]] = []
-        for name, room in self._rooms(wanted, now):
+        for name, room, withheld in self._rooms(wanted, now):
             for hold in soonest(room, Waiting(wanted.request)):
                 found.append((hold.ready, 0, Kept(name, hold.chips, hold.ready)))
-            slices = [part.placement.chips for _, part in self.parts_in(name)]
+            slices = [part.placement.chips & ~withheld for _, part in self.parts_in(name)]
             target = next(targets(room, wanted.request, slices), None)
             if target is not None:
                 count = int(np.bitwise_count(room.taken & target.chips).sum())
@@ -178,17 +238,17 @@ class Fleet:
 
     def obstacles(self, wanted: Wanted, now: float) -> dict[str, Obstacles]:
         """For each pod, what keeps one of the slices out."""
-        return {name: obstacles(room, wanted.request) for name, room in self._rooms(wanted, now)}
+        return {name: obstacles(room, wanted.request) for name, room, _ in self._rooms(wanted, now)}
 
     def room_by_moving(
         self, wanted: Wanted, now: float, movable: Mapping[str, Request], pods: Collection[str] | None = None
     ) -> tuple[str, Plan[str]] | None:
         """The pod, one of ``pods``, and the moves in it that make room for a slice; ``movable`` (by uid) may move."""
-        for name, room in self._rooms(wanted, now):
+        for name, room, withheld in self._rooms(wanted, now):
             if pods is not None and name not in pods:
                 continue
             there = {
-                uid: (request, part.placement.chips)
+                uid: (request, part.placement.chips & ~withheld)
                 for uid, request in movable.items()
                 for part in self.parts_of(uid)
                 if part.pod == name and len(self.parts_of(uid)) == 1
@@ -201,8 +261,8 @@ class Fleet:
     def in_the_way(self, wanted: Wanted, now: float, removable: Collection[str]) -> list[str] | None:
         """The slices, of those that may go, that must for one slice to fit: as few chips as can be. None if none do."""
         best: tuple[int, list[str]] | None = None
-        for name, room in self._rooms(wanted, now):
-            there = {uid: chips for uid in removable for chips in _chips(self.parts_of(uid), name)}
+        for name, room, withheld in self._rooms(wanted, now):
+            there = {uid: chips & ~withheld for uid in removable for chips in _chips(self.parts_of(uid), name)}
             target = next(targets(room, wanted.request, list(there.values())), None)
             if target is None:
                 continue
@@ -211,17 +271,22 @@ class Fleet:
             best = min(best or (count, going), (count, going))
         return None if best is None else best[1]
 
-    def _rooms(self, wanted: Wanted, now: float) -> Iterator[tuple[str, Snapshot]]:
-        """The pods where a slice may lie, with what it may not have taken; in the end a new one, if there can be."""
-        key = (wanted.zone, wanted.kind.generation.name)
-        for name in list(self._names.get(key, ())):
-            pod = self.pods[name]
-            room = self.snapshot(name)
-            yield name, room.with_taken(pod.withheld(wanted.reservation, wanted.repair, now) & ~room.taken)
+    def _rooms(self, wanted: Wanted, now: float) -> Iterator[tuple[str, Snapshot, Masks]]:
+        """The pods where a slice may lie, with what it may not have taken, and that by itself."""
+        for name in self._pods((wanted.zone, wanted.kind.generation.name), grow=not wanted.repair):
+            withheld = self.withheld(name, wanted, now)
+            yield name, self.snapshot(name).with_taken(withheld), withheld
+
+    def _pods(self, key: tuple[str, str], grow: bool = True) -> Iterator[str]:
+        """Those of a zone and generation; in the end a new one, if there can be and the last is not empty."""
+        yield from list(self._names.get(key, ()))
         names = self._names.get(key)
-        if self._elastic and not wanted.repair and names and self.snapshot(names[-1]).taken.any():
-            name = self._add(key, self._specs[key][0].model_copy(update={"name": None}))
-            yield name, self.snapshot(name)
+        if self._elastic and grow and names and self._is_begun(names[-1]):
+            yield self._add(key, self._specs[key][0].model_copy(update={"name": None}))
+
+    def _is_begun(self, pod: str) -> bool:
+        """Whether something is in it, or kept."""
+        return bool(self.snapshot(pod).taken.any()) or any(True for _ in self._parts_reserved(pod))
 
     # Pods
 
@@ -251,6 +316,11 @@ class Fleet:
 def _default_name(key: tuple[str, str], number: int) -> str:
     zone, generation = key
     return f"{generation}-{zone}" if number == 0 else f"{generation}-{zone}-{number + 1}"
+
+
+def _joined(layout: Layout, chips: list[Masks]) -> Masks:
+    found: Masks = np.bitwise_or.reduce([nothing(layout), *chips])
+    return found
 
 
 def _chips(parts: list[Part], pod: str) -> list[Masks]:

@@ -54,6 +54,8 @@ class Placing:
         with store.read() as reader:
             placed = {node.uid: node.placement or [] for node in reader.placed_nodes()}
             broken = {pod.name: [(x, y, z) for x, y, z in pod.broken] for pod in reader.pods()}
+            reservations = reader.reservations()
+        self.fleet.set_reservations(reservations)
         self.fleet.restore(placed, broken)
 
     def waits(self, full_name: str) -> Waits | None:
@@ -63,6 +65,7 @@ class Placing:
     def sync(self, nodes: Collection[NodeRow]) -> None:
         """See which chips have broken, and give back what slices had that are there no more. ``nodes`` are all."""
         with self._store.read() as reader:
+            self.fleet.set_reservations(reader.reservations())
             for row in reader.pods():
                 chips = frozenset((x, y, z) for x, y, z in row.broken)
                 if row.name in self.fleet.pods and chips != self.fleet.broken(row.name):
@@ -194,10 +197,10 @@ def _box(shape: Coords) -> str:
 
 
 def wanted_of(node: NodeRow) -> Wanted:
-    return wanted_by(node.zone, kind_of(node), node.num_slices, node.spec)
+    return wanted_by(node.project, node.zone, kind_of(node), node.num_slices, node.spec)
 
 
-def wanted_by(zone: str, kind: AcceleratorType, num_slices: int, spec: Mapping[str, Any]) -> Wanted:
+def wanted_by(project: str, zone: str, kind: AcceleratorType, num_slices: int, spec: Mapping[str, Any]) -> Wanted:
     """What slices need whose node has that ``spec``."""
     end = scheduling_of(spec).termination_timestamp
     return Wanted(
@@ -207,6 +210,7 @@ def wanted_by(zone: str, kind: AcceleratorType, num_slices: int, spec: Mapping[s
         reservation_of(spec),
         contiguous=(spec.get("labels") or {}).get(CONTIGUOUS) == "true",
         until=np.inf if end is None else end.timestamp(),
+        project=project,
     )
 
 

@@ -68,6 +68,7 @@ from tpuctl.control.views import (
 )
 from tpuctl.control.vms import has_server, listening_port, scripts_text
 from tpuctl.store import JobRow, NodeRow, OperationRow, Reader, Store, Transaction
+from tpuctl.store.rows import ReservationRow
 
 Result = TypeVar("Result")
 
@@ -295,7 +296,7 @@ class ControlPlane:
             raise InvalidArgument.of_fields({"numSlices": f"{num_slices} is not from 1 to {nodes.MAX_SLICES}"})
         with self.store.read() as reader:
             placed = {node.uid: node for node in reader.placed_nodes()}
-        wanted = wanted_by(zone, kind, num_slices, spec.to_json())
+        wanted = wanted_by("", zone, kind, num_slices, spec.to_json())
         return simulated(self.placing.fleet.copy(), wanted, placed, reader.now)
 
     def queued_detail(self, project: str, zone: str, name: str) -> QueuedDetail:
@@ -354,7 +355,13 @@ class ControlPlane:
     # Reservations
 
     def create_reservation(self, wanted: ReservationSpec) -> ReservationSpec:
-        return reservations.view(self._change(lambda change: reservations.create(change, wanted)), 0)
+        fleet = self.placing.fleet.copy()
+
+        def create(change: Transaction) -> ReservationRow:
+            fleet.set_reservations(change.reservations())
+            return reservations.create(change, wanted, fleet)
+
+        return reservations.view(self._change(create), 0)
 
     def delete_reservation(self, project: str, zone: str, name: str) -> None:
         self._change(lambda change: reservations.delete(change, project, zone, name))

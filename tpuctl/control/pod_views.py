@@ -32,13 +32,13 @@ def pod_view(fleet: Fleet, pod: Pod, nodes: Mapping[str, NodeRow], now: float) -
     draining = pod.drains(now)
     marks = {
         api.DRAINING: idle if draining else nothing(layout),
-        api.RESERVED: pod.is_reserved & idle,
+        api.RESERVED: _joined(layout, [part.chips for part in fleet.reserved(pod.name, now)]) & idle,
         api.SPARE: pod.spare & idle,
         api.BROKEN: broken,
     }
     if draining:
         marks[api.RESERVED] = marks[api.SPARE] = nothing(layout)
-    largest = largest_free(snapshot.with_taken(pod.withheld(None, repair=False, now=now) & ~snapshot.taken))
+    largest = largest_free(snapshot.with_taken(fleet.withheld(pod.name, None, now) & ~snapshot.taken))
     letters = [(one.letter, part.placement.chips) for one, (_, part) in zip(slices, there, strict=True)]
     return api.Pod(
         name=pod.name,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,17 +13,18 @@ from backend.fleet.layout import Masks
 from backend.hardware.torus import Coords
 from tpuctl.api.errors import InvalidArgument
 from tpuctl.api.fleet import PodSpec
+from tpuctl.control.reserved import Reserved
 
 
 @dataclass(frozen=True)
 class Pod:
-    """``spare``, ``reserved`` (by reservation) and ``broken`` have a number a unit, a bit for each chip."""
+    """``spare`` has a number a unit, a bit for each chip; ``reserved`` are the parts that the fleet file names."""
 
     name: str
     zone: str
     layout: Layout
     spare: Masks
-    reserved: dict[str, Masks] = field(default_factory=dict)
+    reserved: tuple[Reserved, ...] = ()
     broken: tuple[Coords, ...] = ()
     maintenance: tuple[tuple[float, float], ...] = ()
 
@@ -32,10 +32,6 @@ class Pod:
     def of(cls, spec: PodSpec, name: str) -> Pod:
         """Raises InvalidArgument for boxes and chips that are not in it."""
         layout = layout_of(spec.generation, None if spec.shape is None else shape_of(spec.shape))
-        reserved: dict[str, Masks] = {}
-        for part in spec.reserved:
-            before = reserved.get(part.reservation, nothing(layout))
-            reserved[part.reservation] = before | box_of(layout, part.box)
         spare = nothing(layout)
         for box in spec.spare:
             spare |= box_of(layout, box)
@@ -44,16 +40,10 @@ class Pod:
             spec.zone,
             layout,
             spare,
-            reserved,
+            tuple(Reserved(part.reservation, box_of(layout, part.box)) for part in spec.reserved),
             tuple(chip_of(layout, chip) for chip in spec.broken),
             tuple((one.start.timestamp(), one.end.timestamp()) for one in spec.maintenance),
         )
-
-    @cached_property
-    def is_reserved(self) -> Masks:
-        """All reserved parts."""
-        found: Masks = np.bitwise_or.reduce([nothing(self.layout), *self.reserved.values()])
-        return found
 
     def empty(self, broken: Iterable[Coords] = ()) -> Snapshot:
         return Snapshot.empty(self.layout, {*self.broken, *broken})
@@ -61,26 +51,6 @@ class Pod:
     def drains(self, now: float) -> bool:
         """Whether it is under maintenance."""
         return any(start <= now < end for start, end in self.maintenance)
-
-    def withheld(self, reservation: str | None, repair: bool, now: float) -> Masks:
-        """The chips that a slice may not have, though they may be free.
-
-        ``reservation`` is the one that the slice is of, "" for any; it gets those parts and, in a pod that has
-        reserved ones, no others.
-        A ``repair`` gets spare chips only.
-        """
-        if self.drains(now):
-            return np.full(self.layout.num_units, self.layout.full_mask, np.uint64)
-        if repair:
-            return self._all_but(self.spare)
-        if reservation is None or not self.reserved:
-            return self.spare | self.is_reserved
-        own = self.is_reserved if reservation == "" else self.reserved.get(reservation, nothing(self.layout))
-        return self.spare | self._all_but(own)
-
-    def _all_but(self, chips: Masks) -> Masks:
-        others: Masks = ~chips & self.layout.full_mask
-        return others
 
 
 def nothing(layout: Layout) -> Masks:
@@ -135,19 +105,28 @@ def shape_text(layout: Layout, shape: Coords) -> str:
 
 def stored(pod: str, placement: Placement) -> dict[str, Any]:
     """A part of a pod as JSON."""
-    units = np.flatnonzero(placement.chips)
     return {
         "pod": pod,
         "size": list(placement.size),
         "origin": None if placement.origin is None else list(placement.origin),
-        "chips": {str(unit): f"{int(placement.chips[unit]):x}" for unit in units},
+        "chips": hex_masks(placement.chips),
     }
 
 
 def restored(layout: Layout, said: dict[str, Any]) -> Placement:
     """The inverse of ``stored``."""
-    chips = nothing(layout)
-    for unit, mask in said["chips"].items():
-        chips[int(unit)] = np.uint64(int(mask, 16))
     origin = said["origin"]
-    return Placement(tuple(said["size"]), None if origin is None else tuple(origin), chips)
+    return Placement(tuple(said["size"]), None if origin is None else tuple(origin), masks_of(layout, said["chips"]))
+
+
+def hex_masks(chips: Masks) -> dict[str, str]:
+    """The units that have any, as JSON."""
+    return {str(unit): f"{int(chips[unit]):x}" for unit in np.flatnonzero(chips)}
+
+
+def masks_of(layout: Layout, said: dict[str, str]) -> Masks:
+    """The inverse of ``hex_masks``."""
+    chips = nothing(layout)
+    for unit, mask in said.items():
+        chips[int(unit)] = np.uint64(int(mask, 16))
+    return chips

@@ -196,7 +196,7 @@ def candidate(row: QueuedRow, now: float) -> Candidate | None:
     count = 1 if spec.several is None else spec.several.node_count
     kind = catalogue.check_type(row.zone, node)
     given = node.to_json()
-    wanted = wanted_by(row.zone, kind, count, given)
+    wanted = wanted_by(row.project, row.zone, kind, count, given)
     return Candidate(row.uid, row.full_name, row.project, row.queue_time, wanted, is_spot(given))
 
 
@@ -244,6 +244,8 @@ def _node_of(asked: QueuedResource, spec: QueuedNodeSpec) -> NodeSpec:
         scheduling = scheduling.model_copy(update={"spot": True})
     if asked.guaranteed is not None and asked.guaranteed.reserved:
         scheduling = scheduling.model_copy(update={"reserved": True})
+    if asked.reservation_name:
+        scheduling = scheduling.model_copy(update={"reserved": True, "reservation_name": asked.reservation_name})
     chosen = NodeSpec.model_validate(node.to_json())
     return chosen.model_copy(update={"scheduling_config": scheduling if scheduling.to_json() else None})
 

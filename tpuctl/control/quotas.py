@@ -93,7 +93,7 @@ def asked_by(zone: str, asked: QueuedResource) -> tuple[AcceleratorType, int, Pr
     how = provisioning_of(node.to_json())
     if asked.spot is not None or asked.best_effort is not None:
         how = Provisioning.SPOT
-    elif asked.guaranteed is not None and asked.guaranteed.reserved:
+    elif asked.reservation_name or (asked.guaranteed is not None and asked.guaranteed.reserved):
         how = Provisioning.RESERVED
     return catalogue.check_type(zone, node), 1 if spec.several is None else spec.several.node_count, how
 

@@ -1,6 +1,7 @@
 """Whose chips are kept for whom, and are some of them free? Reserved slices take from reservations only.
 
 Where no reservation covers a zone's generation, reserved slices are placed as others are: nothing has been set up then.
+Which chips of pods are kept is said in reserved.py.
 What is in use is the sum over the reserved nodes that exist, as with quotas.
 """
 
@@ -12,11 +13,12 @@ from typing import Any
 
 from backend.hardware import GENERATIONS, AcceleratorType
 from tpuctl.api.catalogue import CapacityUnits, Interval, Reservation, ReservationState, Standard, Usage
-from tpuctl.api.errors import AlreadyExists, InvalidArgument, NotFound
+from tpuctl.api.errors import AlreadyExists, InvalidArgument, NotFound, ResourceExhausted
 from tpuctl.api.names import check_id, check_project, location_name
 from tpuctl.api.reservations import ReservationSpec
 from tpuctl.control.catalogue import WIRE_TYPES, check_zone, offers_pods
 from tpuctl.control.fault_errors import Asked, reservation
+from tpuctl.control.fleet import Fleet
 from tpuctl.control.hosted import kind_of
 from tpuctl.control.provisioning import reservation_of
 from tpuctl.control.views import moment
@@ -65,8 +67,11 @@ def is_active(row: ReservationRow, now: float) -> bool:
     return row.start_time <= now and (row.end_time is None or now < row.end_time)
 
 
-def create(change: Transaction, wanted: ReservationSpec) -> ReservationRow:
-    """Raises InvalidArgument, AlreadyExists."""
+def create(change: Transaction, wanted: ReservationSpec, fleet: Fleet) -> ReservationRow:
+    """Of the parts that the fleet file names for it, or of chips that are free now.
+
+    Raises InvalidArgument, AlreadyExists, ResourceExhausted.
+    """
     check_project(wanted.project)
     check_id("reservation", wanted.name)
     check_zone(wanted.zone)
@@ -80,6 +85,15 @@ def create(change: Transaction, wanted: ReservationSpec) -> ReservationRow:
         raise InvalidArgument.of_fields({"end": "is not after the start"})
     if any(row.name == wanted.name for row in change.reservations(zone=wanted.zone)):
         raise AlreadyExists.of(f"{location_name(wanted.project, wanted.zone)}/reservations/{wanted.name}")
+    named = fleet.named(wanted.zone, wanted.generation, wanted.name)
+    if 0 < named < wanted.chips:
+        raise InvalidArgument.of_fields({"chips": f"the fleet file has {named} for {wanted.name}"})
+    placement = None if named else fleet.reserve(wanted.zone, wanted.generation, wanted.chips)
+    if not named and placement is None:
+        raise ResourceExhausted(
+            f"no pod of {wanted.zone} has {wanted.chips} chips of {wanted.generation} left to reserve; "
+            "see tpuctl status pods"
+        )
     row = ReservationRow(
         uid=change.new_uid(),
         name=wanted.name,
@@ -91,6 +105,7 @@ def create(change: Transaction, wanted: ReservationSpec) -> ReservationRow:
         start_time=start,
         end_time=end,
         create_time=change.now,
+        placement=placement,
     )
     change.insert(row)
     change.event(_full_name(row), "created", f"{row.chips} chips of {row.generation}")

@@ -90,7 +90,7 @@ class WaitingJobs:
             given = spec.to_json()
             for zone in zones_of(job):
                 kind = catalogue.check_type(zone, spec)
-                wanted = wanted_by(zone, kind, plan.num_slices, given)
+                wanted = wanted_by(job.project, zone, kind, plan.num_slices, given)
                 uid, since = f"{job.uid}{_WHERE}{zone}", job.create_time
                 found.append(Candidate(uid, job.full_name, job.project, since, wanted, is_spot(given), plan.priority))
         return found

@@ -259,7 +259,10 @@ class UsageRow:
 
 @dataclass(frozen=True)
 class ReservationRow:
-    """Chips of a generation in a zone that are kept for a project, and those that it is ``shared_with``."""
+    """Chips of a generation in a zone that are kept for a project, and those that it is ``shared_with``.
+
+    ``placement`` are the chips of pods that were chosen; None where the fleet file names them.
+    """
 
     uid: str
     name: str
@@ -271,6 +274,7 @@ class ReservationRow:
     start_time: float
     end_time: float | None
     create_time: float
+    placement: list[dict[str, Any]] | None = None
 
 
 @dataclass(frozen=True)

@@ -207,6 +207,7 @@ reservations = Table(
     Column("start_time", Float, nullable=False),
     Column("end_time", Float),
     Column("create_time", Float, nullable=False),
+    Column("placement", JSON(none_as_null=True)),
     UniqueConstraint("zone", "name"),
 )
 
@@ -324,7 +325,7 @@ ADDED: dict[int, tuple[Column[Any], ...]] = {
         jobs.c.notice_time,
         api_faults.c.at_step,
     ),
-    11: (quotas.c.method, quotas.c.unit, quota_requests.c.method, quota_requests.c.unit),
+    11: (reservations.c.placement, quotas.c.method, quotas.c.unit, quota_requests.c.method, quota_requests.c.unit),
 }
 """Which columns each version of the schema has added to those before it."""
 RENAMED: dict[int, tuple[tuple[str, Column[Any]], ...]] = {

@@ -14,13 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.tpuctl.control.simulated import Simulation
-from tpuctl.api.catalogue import ReservationState
 from tpuctl.api.errors import ApiError, ResourceExhausted
 from tpuctl.api.fleet import FleetFile, PodSpec
 from tpuctl.api.nodes import NodeSpec, NodeState
 from tpuctl.api.queued import QueuedResource, QueuedState
 from tpuctl.api.quota import Provisioning, Quota, QuotaRequest, RequestState
-from tpuctl.api.reservations import ReservationSpec
 from tpuctl.api.usage import Budget, UsageBy
 from tpuctl.control.budgets import month_start
 from tpuctl.control.fault_errors import Asked
@@ -355,76 +353,3 @@ def test_the_limit_of_all_regions_is_for_those_without_their_own(simulation: Sim
     limit(plane, 8, location=R)
     create(plane, "a")
     assert {quota.location: quota.in_use for quota in plane.list_quotas(P).quotas} == {"*": 0, R: 8}
-
-
-def reserve(plane: ControlPlane, name: str, chips: int, **more: Any) -> None:
-    asked = {"name": name, "project": P, "zone": Z, "generation": "v4", "chips": chips} | more
-    plane.create_reservation(ReservationSpec.model_validate(asked))
-
-
-def test_reserved_slices_take_from_reservations_only(simulation: Simulation) -> None:
-    plane = simulation.plane
-    create(plane, "before", reserved=True)  # nobody has reserved anything yet
-    reserve(plane, "ours", 12)
-    create(plane, "a", reserved=True)
-    create(plane, "b", reserved=True)
-    with pytest.raises(ResourceExhausted, match="Insufficient reserved capacity"):
-        create(plane, "c", reserved=True)
-    with pytest.raises(ResourceExhausted, match="Insufficient reserved capacity"):
-        create(plane, "theirs", project="other", reserved=True)
-    create(plane, "c")
-    assert [(one.name, one.in_use) for one in plane.list_reservations(P).reservations] == [("ours", 12)]
-    (shown,) = plane.page_of_reservations(P, Z)
-    assert shown.name == f"projects/{P}/locations/{Z}/reservations/ours"
-    simulation.run(3)
-    plane.act_on_node(P, Z, "a", "delete")
-    simulation.run(3)
-    create(plane, "d", reserved=True)
-
-
-def test_reservations_are_shared_and_have_a_start_and_an_end(simulation: Simulation) -> None:
-    plane = simulation.plane
-    now = simulation.clock.now
-    start, end = (datetime.fromtimestamp(now + hours * 3600, UTC).isoformat() for hours in (1, 2))
-    reserve(plane, "later", 8, start=start, end=end, sharedWith=["other"])
-    for project in (P, "other"):
-        with pytest.raises(ResourceExhausted, match="Insufficient reserved capacity"):
-            create(plane, "a", project=project, reserved=True)
-    simulation.clock.now += 3700
-    create(plane, "a", project="other", reserved=True)
-    create(plane, "a", reserved=True)
-    assert plane.list_reservations("other").reservations[0].in_use == 8
-    simulation.clock.now += 3700
-    with pytest.raises(ResourceExhausted):
-        create(plane, "b", reserved=True)
-    assert plane.page_of_reservations(P, Z)[0].state is ReservationState.EXPIRED
-    assert plane.list_reservations("third").reservations == []
-
-
-def test_one_reservation_can_be_asked_for_by_its_name(simulation: Simulation) -> None:
-    plane = simulation.plane
-    reserve(plane, "small", 4)
-    reserve(plane, "large", 8)
-    spec = {"acceleratorType": "v4-16", "schedulingConfig": {"reservationName": "projects/p/reservations/small"}}
-    with pytest.raises(ResourceExhausted):
-        plane.create_node(P, Z, "a", NodeSpec.model_validate(spec))
-    create(plane, "a", "v4-16", reserved=True)
-    assert {one.name: one.in_use for one in plane.list_reservations(P).reservations} == {"small": 0, "large": 8}
-
-
-def test_reservations_that_mean_nothing_are_refused(simulation: Simulation) -> None:
-    plane = simulation.plane
-    reserve(plane, "a", 4)
-    for more, said in (
-        ({"generation": "v3"}, "is not offered in"),
-        ({"zone": "nowhere"}, "Location nowhere is not found"),
-        ({"end": "2020-01-01T00:00:00Z"}, "is not after the start"),
-        ({"name": "a"}, "already exists"),
-        ({"name": "A b"}, "is not valid"),
-    ):
-        with pytest.raises(ApiError) as raised:
-            reserve(plane, **({"name": "b", "chips": 4} | more))
-        assert said in raised.value.message
-    plane.delete_reservation(P, Z, "a")
-    with pytest.raises(ApiError, match="was not found"):
-        plane.delete_reservation(P, Z, "a")
