@@ -5,6 +5,7 @@ from __future__ import annotations
 from jaxlib.mlir import ir
 
 from backend.compiler import stablehlo
+from backend.compiler.context import new_context
 from backend.compiler.cost import program_cost
 from backend.compiler.entry import keep_said
 from backend.compiler.inspection import read_report
@@ -38,7 +39,7 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
             "programs with several replicas are not supported; use one program over all cores (jit, shard_map)"
         )
     check_overrides(options, PARTITIONER)
-    context = stablehlo.new_context()
+    context = new_context()
     with context:
         source = stablehlo.parse(module, context)
         argument_memories, result_memories = memories(source)
@@ -90,7 +91,7 @@ def compile_module(module: bytes, compile_options: bytes, generation: Generation
 def warm_up() -> None:
     """Get ready what the first program needs: the partitioner process and the MLIR dialects."""
     PARTITIONER.start()
-    with stablehlo.new_context():
+    with new_context():
         pass
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from jaxlib import xla_client
 
 from backend.compiler import stablehlo
+from backend.compiler.context import new_context
 from backend.compiler.inspection import MARK
 from backend.compiler.options import assigned_devices, read_options
 from backend.compiler.program import Identity
@@ -24,7 +25,7 @@ def identify(module: bytes, compile_options: bytes) -> Identity:
     device_ids = assigned_devices(build)
     if build.num_replicas * build.num_partitions == 1:
         build.device_assignment = xla_client.DeviceAssignment.create(np.zeros((1, 1), np.int64))
-    with stablehlo.new_context() as context:
+    with new_context() as context:
         text = stablehlo.parse(module, context).operation.get_asm(enable_debug_info=False, large_elements_limit=None)
     content = _KEY.sub(rb'\1""', text.encode()) + options.SerializeAsString()
     return Identity(hashlib.sha256(content).digest(), device_ids)

@@ -15,6 +15,7 @@ from jaxlib.mlir import ir
 
 from backend.compiler import stablehlo
 from backend.compiler.attributes import string
+from backend.compiler.context import new_context
 
 MARK = b"InspectSharding"
 _SIZES = struct.Struct("!II")
@@ -26,7 +27,7 @@ Inspection = tuple[bytes, bytes]
 
 def watch(module: bytes, report: Path) -> bytes:
     """The module with keys of this process; what they are told is added to the file ``report``."""
-    with stablehlo.new_context() as context:
+    with new_context() as context:
         parsed = stablehlo.parse(module, context)
 
         def rewrite(view: ir.OpView) -> ir.WalkResult:

@@ -114,7 +114,7 @@ def _compile_and_exit(module: bytes, options: bytes, partitions: int, folder: Pa
     os.dup2(null, 2)  # XLA reports its crashes there; the parent tells what matters
     try:
         if _INSPECTED in module:
-            from backend.compiler.inspection import watch  # needs JAX, which is slow to import
+            from backend.compiler.inspection import watch
 
             module = watch(module, folder / _INSPECTIONS)
         client = xla_client.make_cpu_client(num_devices=min(partitions, _MOST_DEVICES))

@@ -6,7 +6,6 @@ import io
 import re
 from collections.abc import Iterator
 
-from jax._src.interpreters.mlir import make_ir_context
 from jaxlib import xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
@@ -22,11 +21,6 @@ from backend.compiler.attributes import (
 )
 from backend.compiler.program import Computation, Instruction
 from backend.errors import InvalidArgument
-
-
-def new_context() -> ir.Context:
-    """An MLIR context with the dialects that JAX emits."""
-    return make_ir_context()
 
 
 def parse(module: bytes, context: ir.Context) -> ir.Module:
