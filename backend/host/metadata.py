@@ -26,6 +26,8 @@ METADATA_DOWN = "metadata-down"
 """While a slice's directory has a file of this name, the metadata servers of its hosts answer nothing."""
 PREEMPTED = "preempted"
 """A slice's directory has a file of this name once it has been given notice of its preemption."""
+MAINTENANCE = "maintenance"
+"""The same, of maintenance of its pod."""
 WAIT_SECONDS = 0.05
 FLAVOR = ("Metadata-Flavor", "Google")
 Values = Mapping[str, str]
@@ -96,9 +98,10 @@ class MetadataServer:
 
 
 def current(values: Values, directory: Path | None) -> Values:
-    """``values`` with what changes: whether the slice, whose ``directory`` it is, is about to be preempted."""
+    """``values`` with what changes: whether the slice, whose ``directory`` it is, is about to go, and why."""
     preempted = directory is not None and (directory / PREEMPTED).exists()
-    event = "TERMINATE_ON_HOST_MAINTENANCE" if preempted else "NONE"
+    maintained = directory is not None and (directory / MAINTENANCE).exists()
+    event = "TERMINATE_ON_HOST_MAINTENANCE" if preempted or maintained else "NONE"
     return {**values, "instance/preempted": str(preempted).upper(), "instance/maintenance-event": event}
 
 

@@ -11,7 +11,7 @@ from tpuctl.api.queued import QueuedResource
 
 
 class MaintenanceWindow(Model):
-    """A pod takes no new slices from ``start`` until ``end``; those that are there stay."""
+    """A pod has no slices from ``start`` until ``end``: those that are there move to other pods, or end."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,10 +1,10 @@
-"""When are a job's workers told that their slice is about to be preempted?"""
+"""When are a job's workers told that their slice is about to be preempted, or to go for maintenance?"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tpuctl.control.preemption import PREEMPT, preempted_at
+from tpuctl.control.preemption import PREEMPT, leaves_at
 from tpuctl.store import NodeRow
 
 NOTICE_SECONDS = 30.0
@@ -14,8 +14,8 @@ STEP = "step"
 
 
 def notice(node: NodeRow | None, now: float) -> float | None:
-    """Seconds until a slice is preempted, if its jobs are to be told of that now."""
-    when = None if node is None else preempted_at(node)
+    """Seconds until its chips are taken from a slice, if its jobs are to be told of that now."""
+    when = None if node is None else leaves_at(node)
     return None if when is None or when - now > NOTICE_SECONDS else max(0.0, when - now)
 
 

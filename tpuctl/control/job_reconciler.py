@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from backend.host.executor import LocalExecutor, WorkerState
-from backend.host.metadata import PREEMPTED
+from backend.host.metadata import MAINTENANCE, PREEMPTED
 from backend.host.output import LOG_FILE, append
 from backend.runtime.parties import Trouble
 from tpuctl.api.errors import ApiError, DeadlineExceeded, FailedPrecondition, Internal, from_status
@@ -38,6 +38,7 @@ from tpuctl.control.job_waits import For, waits
 from tpuctl.control.metrics_file import MetricsFile
 from tpuctl.control.patience import Patience
 from tpuctl.control.placing import Placing
+from tpuctl.control.preemption import preempted_at
 from tpuctl.control.restarts import Why, pause, restarts, why_ended
 from tpuctl.control.stalled import Stalls
 from tpuctl.control.waiting_jobs import WaitingJobs, is_patient
@@ -159,12 +160,13 @@ class JobReconciler:
 
     def _give_notice(self, job: JobRow, node: NodeRow, seconds: float) -> JobRow:
         with contextlib.suppress(OSError):
-            (self._home.slice(node.uid) / PREEMPTED).touch()
+            flag = MAINTENANCE if preempted_at(node) is None else PREEMPTED
+            (self._home.slice(node.uid) / flag).touch()
         for place in worker_places(self._home, job).values():
             if self._executor.worker_state(place) is WorkerState.RUNNING:
                 self._executor.give_notice(place, seconds)
         with self._store.change() as change:
-            change.event(job.full_name, "preemption notice", f"slice {job.slice} is preempted in {seconds:.1f} s")
+            change.event(job.full_name, "preemption notice", f"slice {job.slice} goes in {seconds:.1f} s")
             return change.replace(job, notice_time=change.now)
 
     def _look(self, job: JobRow, node: NodeRow, running: list[int]) -> None:

@@ -19,6 +19,7 @@ from tpuctl.control import api_faults, operations
 from tpuctl.control.budgets import stop_what_is_spent
 from tpuctl.control.fleet import Part
 from tpuctl.control.job_reconciler import JobReconciler
+from tpuctl.control.maintenance import announce
 from tpuctl.control.node_states import is_settled
 from tpuctl.control.nodes import NodeReconciler, runs_on
 from tpuctl.control.placing import Placing
@@ -129,6 +130,7 @@ class Loop:
             return TROUBLE_SECONDS
         if full:
             stop_what_is_spent(self._store, nodes, self._placing.grace)
+            announce(self._store, self._placing, nodes)
             went_well.append(self._try_vms(nodes))
             self._look_at = time.monotonic() + LOOK_SHARE * (time.monotonic() - begun)
         self._forget_old(self._store.clock())

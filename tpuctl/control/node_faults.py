@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from enum import Enum, auto
 from typing import Any
 
-from tpuctl.api.nodes import NodeHealth, NodeState
+from tpuctl.api.nodes import MaintenanceStatus, MaintenanceType, NodeHealth, NodeState, UpcomingMaintenance
 from tpuctl.control.node_states import health_of
 from tpuctl.store import ApiFaultRow, NodeRow
 
 Fate = dict[str, Any]
+MAINTENANCE = "maintenance"
+"""The kind of the fate of a node whose pod has a maintenance window; it says the window's ``end`` and the ``pod``."""
 UNHEALTHY_TEXT = "the health check of the TPU runtime fails"
 
 
@@ -64,3 +67,27 @@ def node_health(node: NodeRow, now: float) -> tuple[NodeHealth | None, str | Non
     if strikes_now(node, "unhealthy", now):
         return NodeHealth.UNHEALTHY_MAINTENANCE, node.health_description or UNHEALTHY_TEXT
     return health_of(node.state, node.health_description), node.health_description
+
+
+def planned(node: NodeRow) -> Fate | None:
+    """The maintenance that a node has been told of."""
+    return next((fate for fate in node.faults if fate["kind"] == MAINTENANCE), None)
+
+
+def upcoming(node: NodeRow, now: float) -> dict[str, Any] | None:
+    """As Cloud TPU's API shows it, in JSON."""
+    fate = planned(node)
+    if fate is None:
+        return None
+    return UpcomingMaintenance(
+        type=MaintenanceType.SCHEDULED,
+        can_reschedule=False,
+        window_start_time=_text(fate["due"]),
+        window_end_time=_text(fate["end"]),
+        latest_window_start_time=_text(fate["due"]),
+        maintenance_status=MaintenanceStatus.ONGOING if now >= fate["due"] else MaintenanceStatus.PENDING,
+    ).to_json()
+
+
+def _text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

@@ -26,11 +26,21 @@ from tpuctl.api.errors import (
 from tpuctl.api.home import Home
 from tpuctl.api.names import check_id, check_project, node_name, shape_text
 from tpuctl.api.nodes import Node, NodeSpec, NodeState
-from tpuctl.control import api_faults, budgets, catalogue, operations, quotas, repair, reservations, telemetry
+from tpuctl.control import (
+    api_faults,
+    budgets,
+    catalogue,
+    maintenance,
+    operations,
+    quotas,
+    repair,
+    reservations,
+    telemetry,
+)
 from tpuctl.control.hosted import hosted_slice, num_hosts
 from tpuctl.control.job_moves import slice_failed
 from tpuctl.control.job_waits import holds_slice
-from tpuctl.control.node_faults import next_fates, strikes_now
+from tpuctl.control.node_faults import MAINTENANCE, next_fates, strikes_now
 from tpuctl.control.node_states import SETTLED_STATE, UPDATABLE, VERBS, NodeAction, is_settled, next_action
 from tpuctl.control.patience import Patience
 from tpuctl.control.placing import Placing
@@ -254,6 +264,10 @@ class NodeReconciler:
             if said is not None:
                 repair.begin(self._store, self._placing, node, said["faults"])
             return said is not None
+        if strikes_now(node, MAINTENANCE, now):
+            maintenance.begin(self._store, self._placing, node)
+            (directory / MAINTENANCE).unlink(missing_ok=True)
+            return True
         preempted = strikes_now(node, "preempt", now)
         if not (vanishes or preempted) and fates == node.faults:
             return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpuctl.control.node_faults import Fate
+from tpuctl.control.node_faults import Fate, planned
 from tpuctl.store import NodeRow, Transaction
 
 PREEMPT = "preempt"
@@ -36,3 +36,10 @@ def preempted_at(node: NodeRow) -> float | None:
     """When a slice that has been given notice is preempted, in seconds since the epoch; None without a notice."""
     due = [fate["due"] for fate in node.faults if fate["kind"] == PREEMPT and fate["due"] is not None]
     return min(due, default=None)
+
+
+def leaves_at(node: NodeRow) -> float | None:
+    """When its chips are taken from a slice, by preemption or for maintenance; None if that is not planned."""
+    fate = planned(node)
+    times = [preempted_at(node), None if fate is None else fate["due"]]
+    return min((time for time in times if time is not None), default=None)

@@ -14,7 +14,7 @@ from tpuctl.api.nodes import Node, NodeJson, NodeState
 from tpuctl.api.operations import Operation, OperationMetadata, Status
 from tpuctl.control import catalogue
 from tpuctl.control.hosted import kind_of
-from tpuctl.control.node_faults import node_health
+from tpuctl.control.node_faults import node_health, upcoming
 from tpuctl.store import JobRow, NodeRow, OperationRow
 
 NODE_TYPE = "type.googleapis.com/google.cloud.tpu.v2.Node"
@@ -90,6 +90,7 @@ def _node_json(row: NodeRow, now: float, member: int | None) -> dict[str, Any]:
         "apiVersion": row.api_version,
         "queuedResource": row.queued_resource,
         "multisliceNode": True if row.num_slices > 1 else None,
+        "upcomingMaintenance": upcoming(row, now) if row.faults else None,
     }
     if row.state is NodeState.CREATING:
         del shown["networkEndpoints"]

@@ -232,9 +232,12 @@ def maintain_queued_resource(plane: ControlPlane, call: Call) -> Model:
 
 
 def get_maintenance_info(plane: ControlPlane, call: Call) -> Model:
-    """Its nodes; nothing is planned for any of them."""
+    """Its nodes, with what is planned for each."""
     found = plane.queued_nodes(*call.name)
-    listed = [NodeMaintenance(node_name=node.name, node_uid=node.id) for node in found]
+    listed = [
+        NodeMaintenance(node_name=node.name, node_uid=node.id, upcoming_maintenance=node.upcoming_maintenance)
+        for node in found
+    ]
     return MaintenanceInfo(node_upcoming_maintenances=listed)
 
 

@@ -85,6 +85,12 @@ class SimulatedExecutor(LocalExecutor):
         code = said["code"] if said["signal"] is None else None
         return Exit(code, said["signal"], said["start"], said["end"])
 
+    def give_notice(self, directory: Path, seconds: float) -> None:
+        """It does not listen, and is killed in the end."""
+        said = _read(directory)
+        if said is not None and self._clock() + seconds < said["end"]:
+            _write(directory, said | {"end": self._clock() + seconds, "signal": int(signal.SIGKILL)})
+
     def command_pid(self, directory: Path) -> int | None:
         return None
 
