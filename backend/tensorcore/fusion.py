@@ -20,7 +20,6 @@ from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step
 from backend.tensorcore.native import CONTIGUOUS, DIMS, REPEATED, STRIDED, Native, compile_fusion
 from backend.tensorcore.vector import (
     BFLOAT16,
-    VECTOR_OPS,
     Function,
     comparison,
     compute_dtype,
@@ -28,6 +27,7 @@ from backend.tensorcore.vector import (
     next_after,
     reduce_precision,
     round_to_bfloat16,
+    vector_function,
 )
 
 BLOCK = 1 << 16
@@ -338,7 +338,7 @@ def _function(instruction: Instruction, region: Computation) -> Function:
         return round_to_bfloat16
     if instruction.op == "reduce_precision":
         return reduce_precision(instruction.attributes["exponent_bits"], instruction.attributes["mantissa_bits"])
-    return VECTOR_OPS[instruction.op]
+    return vector_function(instruction.op)
 
 
 def _narrowing(convert: Function, target: np.dtype[Any]) -> Function:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-from scipy import fft as pocketfft
-from scipy import linalg
 
 from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step
 
@@ -26,36 +25,40 @@ def _vectors(array: Array) -> Array:
     return array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
 
 
-def _lapack(name: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
+def _lapack(linalg: Any, name: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
     (function,) = linalg.get_lapack_funcs((name,), dtype=dtype)
     return function  # type: ignore[no-any-return]
 
 
-def _build(run: Callable[[Site, list[Array], list[Array]], None]) -> Kernel:
-    """A kernel from a function of operands and results, all with the result's core axis."""
+def _build(run: Callable[[Any, Site, list[Array], list[Array]], None], module: str) -> Kernel:
+    """A kernel from a function of a module that is imported when first needed, operands and results.
+
+    Operands and results have all the result's core axis.
+    """
 
     def build(site: Site) -> Step:
+        library = import_module(module)
         readers = [site.reader(i) for i in range(len(site.instruction.operands))]
         results = site.instruction.results
 
         def step(env: Environment) -> None:
-            run(site, [np.ascontiguousarray(read(env)) for read in readers], [env[value] for value in results])
+            run(library, site, [np.ascontiguousarray(read(env)) for read in readers], [env[value] for value in results])
 
         return step
 
     return Kernel(build)
 
 
-def _cholesky(site: Site, operands: list[Array], results: list[Array]) -> None:
+def _cholesky(linalg: Any, site: Site, operands: list[Array], results: list[Array]) -> None:
     """A matrix that isn't positive definite gives NaN."""
     lower = bool(site.attributes["lower"])
-    factor = _lapack("potrf", operands[0].dtype)
+    factor = _lapack(linalg, "potrf", operands[0].dtype)
     for matrix, out in zip(_matrices(operands[0]), _matrices(results[0]), strict=True):
         triangle, failed = factor(matrix, lower=lower, clean=True)
         out[...] = np.nan if failed else triangle
 
 
-def _triangular_solve(site: Site, operands: list[Array], results: list[Array]) -> None:
+def _triangular_solve(linalg: Any, site: Site, operands: list[Array], results: list[Array]) -> None:
     a = site.attributes
     for matrix, rhs, out in zip(*(_matrices(array) for array in (*operands, results[0])), strict=True):
         lower, triangle = a["lower"], matrix
@@ -69,26 +72,26 @@ def _triangular_solve(site: Site, operands: list[Array], results: list[Array]) -
         out[...] = out_or_transpose if a["left_side"] else out_or_transpose.T
 
 
-def _qr(_: Site, operands: list[Array], results: list[Array]) -> None:
+def _qr(linalg: Any, _: Site, operands: list[Array], results: list[Array]) -> None:
     """Householder form: R above the diagonal, reflectors below, and their scales."""
-    factor = _lapack("geqrf", operands[0].dtype)
+    factor = _lapack(linalg, "geqrf", operands[0].dtype)
     scales = _vectors(results[1])
     for matrix, out, scale in zip(_matrices(operands[0]), _matrices(results[0]), scales, strict=True):
         reflectors, tau, _, _ = factor(matrix)
         out[...], scale[...] = reflectors, tau
 
 
-def _householder_product(_: Site, operands: list[Array], results: list[Array]) -> None:
+def _householder_product(linalg: Any, _: Site, operands: list[Array], results: list[Array]) -> None:
     name = "ungqr" if operands[0].dtype.kind == "c" else "orgqr"
-    product = _lapack(name, operands[0].dtype)
+    product = _lapack(linalg, name, operands[0].dtype)
     scales = _vectors(operands[1])
     for reflectors, scale, out in zip(_matrices(operands[0]), scales, _matrices(results[0]), strict=True):
         out[...] = product(reflectors, scale)[0]
 
 
-def _lu(_: Site, operands: list[Array], results: list[Array]) -> None:
+def _lu(linalg: Any, _: Site, operands: list[Array], results: list[Array]) -> None:
     """L and U in one matrix, the row exchanges, and the permutation that they make."""
-    factor = _lapack("getrf", operands[0].dtype)
+    factor = _lapack(linalg, "getrf", operands[0].dtype)
     rows = operands[0].shape[-2]
     pivots = _vectors(results[1])
     permutations = _vectors(results[2])
@@ -102,37 +105,33 @@ def _lu(_: Site, operands: list[Array], results: list[Array]) -> None:
         permutation[...] = order
 
 
-def _eigh(_: Site, operands: list[Array], results: list[Array]) -> None:
+def _eigh(linalg: Any, _: Site, operands: list[Array], results: list[Array]) -> None:
     """Eigenvectors in columns, eigenvalues in ascending order, of symmetric matrices."""
     values = _vectors(results[1])
     for matrix, vectors, value in zip(_matrices(operands[0]), _matrices(results[0]), values, strict=True):
         if np.isfinite(matrix).all():
-            value[...], vectors[...] = np.linalg.eigh(matrix)
+            value[...], vectors[...] = linalg.eigh(matrix)
         else:
             value[...] = vectors[...] = np.nan
 
 
-_FFTS: dict[str, Callable[..., Any]] = {
-    "FFT": pocketfft.fftn,
-    "IFFT": pocketfft.ifftn,
-    "RFFT": pocketfft.rfftn,
-    "IRFFT": pocketfft.irfftn,
-}
+_FFTS = {"FFT": "fftn", "IFFT": "ifftn", "RFFT": "rfftn", "IRFFT": "irfftn"}
 
 
-def _fft(site: Site, operands: list[Array], results: list[Array]) -> None:
+def _fft(pocketfft: Any, site: Site, operands: list[Array], results: list[Array]) -> None:
     lengths: list[int] = site.attributes["lengths"]
     axes = list(range(operands[0].ndim - len(lengths), operands[0].ndim))
+    transform = getattr(pocketfft, _FFTS[site.attributes["kind"]])
     if math.prod(results[0].shape):
-        results[0][...] = _FFTS[site.attributes["kind"]](operands[0], s=lengths, axes=axes)
+        results[0][...] = transform(operands[0], s=lengths, axes=axes)
 
 
 KERNELS = {
-    "cholesky": _build(_cholesky),
-    "triangular_solve": _build(_triangular_solve),
-    "qr": _build(_qr),
-    "householder_product": _build(_householder_product),
-    "lu": _build(_lu),
-    "eigh": _build(_eigh),
-    "fft": _build(_fft),
+    "cholesky": _build(_cholesky, "scipy.linalg"),
+    "triangular_solve": _build(_triangular_solve, "scipy.linalg"),
+    "qr": _build(_qr, "scipy.linalg"),
+    "householder_product": _build(_householder_product, "scipy.linalg"),
+    "lu": _build(_lu, "scipy.linalg"),
+    "eigh": _build(_eigh, "numpy.linalg"),
+    "fft": _build(_fft, "scipy.fft"),
 }

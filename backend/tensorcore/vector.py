@@ -6,13 +6,11 @@ bfloat16 and float16 are computed in float32; integers wrap; special values are 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-from scipy import special
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Function = Callable[..., None]
@@ -30,14 +28,14 @@ def compute_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.uint8 if dtype.name.startswith("u") else np.int8)
 
 
-def _ufunc(function: Callable[..., Any]) -> Function:
+def ufunc(function: Callable[..., Any]) -> Function:
     def run(*operands: Array) -> None:
         function(*operands[:-1], out=operands[-1])
 
     return run
 
 
-def _plain(function: Callable[..., Any]) -> Function:
+def plain(function: Callable[..., Any]) -> Function:
     """For functions with no ``out``: computed, then copied."""
 
     def run(*operands: Array) -> None:
@@ -196,26 +194,6 @@ def _complex_log1p(x: Array, out: Array) -> None:
     np.log(1 + x, out=out)
 
 
-def _digamma(x: Array, out: Array) -> None:
-    pole = x == 0
-    special.psi(x, out=out)
-    np.copyto(out, out.dtype.type(np.nan), where=pole)
-
-
-def _lgamma(x: Array, out: Array) -> None:
-    infinite = np.isinf(x)
-    special.gammaln(x, out=out)
-    np.copyto(out, out.dtype.type(np.inf), where=infinite)
-
-
-def _erf_inv(x: Array, out: Array) -> None:
-    """Near zero by the first term of its series: others would be lost where denormals are flushed."""
-    near = np.abs(x) < 1e-5
-    linear = x * x.dtype.type(math.sqrt(math.pi) / 2)
-    special.erfinv(x, out=out)
-    np.copyto(out, linear, where=near)
-
-
 def next_after(dtype: np.dtype[Any]) -> Function:
     """``next_after`` among the numbers of a type that is computed in a wider one."""
 
@@ -226,73 +204,77 @@ def next_after(dtype: np.dtype[Any]) -> Function:
 
 
 VECTOR_OPS: dict[str, Function] = {
-    "abs": _ufunc(np.absolute),
-    "acos": _ufunc(np.arccos),
-    "acosh": _ufunc(np.arccosh),
-    "add": _by_kind(b=_ufunc(np.logical_or), f=_ufunc(np.add)),
-    "and": _ufunc(np.bitwise_and),
-    "asin": _ufunc(np.arcsin),
-    "asinh": _ufunc(np.arcsinh),
-    "atan": _ufunc(np.arctan),
-    "atan2": _ufunc(np.arctan2),
-    "atanh": _ufunc(np.arctanh),
-    "bessel_i1e": _ufunc(special.i1e),
-    "cbrt": _ufunc(np.cbrt),
-    "ceil": _ufunc(np.ceil),
+    "abs": ufunc(np.absolute),
+    "acos": ufunc(np.arccos),
+    "acosh": ufunc(np.arccosh),
+    "add": _by_kind(b=ufunc(np.logical_or), f=ufunc(np.add)),
+    "and": ufunc(np.bitwise_and),
+    "asin": ufunc(np.arcsin),
+    "asinh": ufunc(np.arcsinh),
+    "atan": ufunc(np.arctan),
+    "atan2": ufunc(np.arctan2),
+    "atanh": ufunc(np.arctanh),
+    "cbrt": ufunc(np.cbrt),
+    "ceil": ufunc(np.ceil),
     "clamp": _clamp,
     "complex": _complex,
-    "conj": _ufunc(np.conjugate),
-    "cosh": _ufunc(np.cosh),
-    "cosine": _ufunc(np.cos),
+    "conj": ufunc(np.conjugate),
+    "cosh": ufunc(np.cosh),
+    "cosine": ufunc(np.cos),
     "count_leading_zeros": _leading_zeros,
-    "digamma": _digamma,
-    "divide": _by_kind(i=_divide_signed, u=_divide_unsigned, f=_ufunc(np.divide)),
-    "erf": _ufunc(special.erf),
-    "erf_inv": _erf_inv,
-    "erfc": _ufunc(special.erfc),
-    "exponential": _ufunc(np.exp),
-    "exponential_minus_one": _ufunc(np.expm1),
-    "floor": _ufunc(np.floor),
-    "imag": _plain(np.imag),
-    "is_finite": _ufunc(np.isfinite),
-    "is_inf": _ufunc(np.isinf),
-    "is_neg_inf": _ufunc(np.isneginf),
-    "is_pos_inf": _ufunc(np.isposinf),
-    "lgamma": _lgamma,
-    "log": _ufunc(np.log),
-    "log_plus_one": _by_kind(c=_complex_log1p, f=_ufunc(np.log1p)),
+    "divide": _by_kind(i=_divide_signed, u=_divide_unsigned, f=ufunc(np.divide)),
+    "exponential": ufunc(np.exp),
+    "exponential_minus_one": ufunc(np.expm1),
+    "floor": ufunc(np.floor),
+    "imag": plain(np.imag),
+    "is_finite": ufunc(np.isfinite),
+    "is_inf": ufunc(np.isinf),
+    "is_neg_inf": ufunc(np.isneginf),
+    "is_pos_inf": ufunc(np.isposinf),
+    "log": ufunc(np.log),
+    "log_plus_one": _by_kind(c=_complex_log1p, f=ufunc(np.log1p)),
     "logistic": _logistic,
-    "maximum": _by_kind(b=_ufunc(np.logical_or), f=_ufunc(np.maximum)),
-    "minimum": _by_kind(b=_ufunc(np.logical_and), f=_ufunc(np.minimum)),
+    "maximum": _by_kind(b=ufunc(np.logical_or), f=ufunc(np.maximum)),
+    "minimum": _by_kind(b=ufunc(np.logical_and), f=ufunc(np.minimum)),
     "mulhi": _multiply_high,
-    "multiply": _by_kind(b=_ufunc(np.logical_and), f=_ufunc(np.multiply)),
+    "multiply": _by_kind(b=ufunc(np.logical_and), f=ufunc(np.multiply)),
     "negate": _negate,
-    "next_after": _ufunc(np.nextafter),
+    "next_after": ufunc(np.nextafter),
     "not": _not,
-    "or": _ufunc(np.bitwise_or),
-    "polygamma": _plain(special.polygamma),
-    "popcnt": _plain(lambda x: np.bitwise_count(x.view(f"u{x.dtype.itemsize}"))),
-    "power": _by_kind(i=_power_int, u=_power_int, f=_ufunc(np.power)),
-    "real": _plain(np.real),
-    "remainder": _by_kind(i=_remainder_int, u=_remainder_int, f=_ufunc(np.fmod)),
+    "or": ufunc(np.bitwise_or),
+    "popcnt": plain(lambda x: np.bitwise_count(x.view(f"u{x.dtype.itemsize}"))),
+    "power": _by_kind(i=_power_int, u=_power_int, f=ufunc(np.power)),
+    "real": plain(np.real),
+    "remainder": _by_kind(i=_remainder_int, u=_remainder_int, f=ufunc(np.fmod)),
     "round_nearest_afz": _round_away,
-    "round_nearest_even": _ufunc(np.rint),
+    "round_nearest_even": ufunc(np.rint),
     "rsqrt": _rsqrt,
     "select": _select,
     "shift_left": _shift(np.left_shift),
     "shift_right_arithmetic": _shift(np.right_shift, arithmetic=True),
     "shift_right_logical": _shift(np.right_shift),
     "sign": _sign,
-    "sine": _ufunc(np.sin),
-    "sinh": _ufunc(np.sinh),
-    "sqrt": _ufunc(np.sqrt),
-    "square": _ufunc(np.square),
-    "subtract": _by_kind(b=_ufunc(np.logical_xor), f=_ufunc(np.subtract)),
-    "tan": _ufunc(np.tan),
-    "tanh": _ufunc(np.tanh),
-    "xor": _ufunc(np.bitwise_xor),
-    "zeta": _ufunc(special.zeta),
+    "sine": ufunc(np.sin),
+    "sinh": ufunc(np.sinh),
+    "sqrt": ufunc(np.sqrt),
+    "square": ufunc(np.square),
+    "subtract": _by_kind(b=ufunc(np.logical_xor), f=ufunc(np.subtract)),
+    "tan": ufunc(np.tan),
+    "tanh": ufunc(np.tanh),
+    "xor": ufunc(np.bitwise_xor),
 }
+
+SPECIAL_OPS = frozenset({"bessel_i1e", "digamma", "erf", "erf_inv", "erfc", "lgamma", "polygamma", "zeta"})
+
+
+def vector_function(op: str) -> Function:
+    """The function of an operation of VECTOR_OPS or SPECIAL_OPS."""
+    if op not in SPECIAL_OPS:
+        return VECTOR_OPS[op]
+    from backend.tensorcore.special import FUNCTIONS  # SciPy is imported when first needed
+
+    return FUNCTIONS[op]
+
 
 _COMPARISONS = {
     "EQ": np.equal,
@@ -308,7 +290,7 @@ def comparison(direction: str, total_order: bool) -> Function:
     """``compare`` in one direction; in IEEE total order -NaN < -inf < ... < -0 < +0 < ... < NaN."""
     function = _COMPARISONS[direction]
     if not total_order:
-        return _ufunc(function)
+        return ufunc(function)
 
     def run(a: Array, b: Array, out: Array) -> None:
         function(_order_key(a), _order_key(b), out=out)

@@ -21,7 +21,7 @@ from backend.errors import Internal, InvalidArgument, TpuError, Unimplemented
 from backend.hardware import generation
 from backend.ici import collectives
 from backend.tensorcore.engine import KERNELS
-from backend.tensorcore.vector import VECTOR_OPS
+from backend.tensorcore.vector import SPECIAL_OPS, VECTOR_OPS
 from tests.backend.conftest import Chips
 
 
@@ -34,7 +34,7 @@ def operations(program: Any) -> list[str]:
 
 
 def test_every_operation_that_is_taken_has_a_kernel() -> None:
-    fused = {*VECTOR_OPS, "compare", "convert", "reduce_precision", "constant"}
+    fused = {*VECTOR_OPS, *SPECIAL_OPS, "compare", "convert", "reduce_precision", "constant"}
     assert SUPPORTED - fused - set(KERNELS) - set(collectives.KERNELS) == set()
 
 
