@@ -43,6 +43,8 @@ class Snapshot:
 
     def with_taken(self, chips: Masks, until: float = np.inf) -> Snapshot:
         """The pod once ``chips``, a mask a unit, are taken too, for so long."""
+        if not chips.any():
+            return self
         return Snapshot(self.layout, self.taken | chips, self._times(chips, until), self.links)
 
     def without(self, chips: Masks) -> Snapshot:

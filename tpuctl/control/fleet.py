@@ -31,7 +31,7 @@ class Wanted:
     """Slices that are to be placed, all or none. ``reservation`` is the one that they are of, "" for any.
 
     A ``repair`` gets spare chips only. ``until`` is when they end, in seconds since the epoch. ``project`` is
-    whose they are, "" for whoever asks.
+    whose they are, where they are of a reservation; "" for whoever asks.
     """
 
     zone: str
@@ -100,8 +100,11 @@ class Fleet:
 
     def take(self, uid: str, parts: list[Part]) -> None:
         """A slice lies there from now on."""
+        self.release(uid)
         self._parts[uid] = parts
-        self._forget(parts)
+        for part in parts:
+            if part.pod in self._snapshots:
+                self._snapshots[part.pod] = self._snapshots[part.pod].with_taken(part.placement.chips, part.until)
 
     def release(self, uid: str) -> None:
         """A slice has gone, if it was there."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from backend.hardware import AcceleratorType
+from backend.hardware import AcceleratorType, accelerator_type
 from backend.hardware.torus import Coords
 from tpuctl.api.errors import ApiError
 from tpuctl.api.fleet import FleetFile
@@ -41,6 +42,16 @@ class Waits:
     start: float | None
 
 
+@dataclass(frozen=True)
+class _Waiting:
+    """One who has found no room: what is being done about it, if anything, and for whom a place is kept before it."""
+
+    position: int
+    wanted: Wanted
+    done: str = ""
+    first: str | None = None
+
+
 class Placing:
     """Decides for the loop's thread; ``waits`` may be asked from others."""
 
@@ -50,7 +61,7 @@ class Placing:
         self.grace = fleet.grace_seconds
         self.repair_seconds = fleet.repair_seconds
         self._defragments = fleet.defragment
-        self._waits: dict[str, Waits] = {}
+        self._waiting: dict[str, _Waiting] = {}
         with store.read() as reader:
             placed = {node.uid: node.placement or [] for node in reader.placed_nodes()}
             broken = {pod.name: [(x, y, z) for x, y, z in pod.broken] for pod in reader.pods()}
@@ -60,7 +71,17 @@ class Placing:
 
     def waits(self, full_name: str) -> Waits | None:
         """What a queued resource waits for, when there is no room for it."""
-        return self._waits.get(full_name)
+        one = self._waiting.get(full_name)
+        if one is None:
+            return None
+        fleet, now = self.fleet.copy(), self._store.clock()
+        hold = fleet.soonest(one.wanted, now)
+        start = hold.ready if hold is not None and np.isfinite(hold.ready) else None
+        if one.done:
+            return Waits(one.position, one.done, start)
+        if one.first is not None and fleet.find(one.wanted, now) is not None:
+            return Waits(one.position, f"the place is kept for {one.first}, which has waited longer", start)
+        return Waits(one.position, _reason(fleet, one.wanted, now, ever=hold is not None), start)
 
     def sync(self, nodes: Collection[NodeRow]) -> None:
         """See which chips have broken, and give back what slices had that are there no more. ``nodes`` are all."""
@@ -87,41 +108,43 @@ class Placing:
                 change.event(node.full_name, "placed", ", ".join(sorted({part.pod for part in parts})))
             self.fleet.take(node.uid, parts)
             return placed
-        if not is_spot(node.spec) and self._make_way(wanted, node.full_name):
+        if not is_spot(node.spec) and self._make_way(wanted, node.full_name, self._spot_nodes(node.zone)):
             return None
         asked = Asked("nodes.create", node.project, node.zone, node.name)
         return stockout(asked) if wanted.reservation is None else reservation(asked)
 
     def admit(self, queue: Sequence[Candidate]) -> dict[str, list[Part]]:
         """Who of those who wait starts now, by uid, and where. Nothing is taken yet."""
+        if not queue:
+            self._waiting = {}
+            return {}
         now = self._store.clock()
         starts: dict[str, list[Part]] = {}
-        waits: dict[str, Waits] = {}
+        waiting: dict[str, _Waiting] = {}
         kept: dict[str, Kept] = {}
         first: dict[str, str] = {}
-        for one in in_order(queue, self._chips_in_use() if queue else {}, LOOK_AHEAD):
-            taken = [Kept(part.pod, part.placement.chips, np.inf) for parts in starts.values() for part in parts]
-            parts = self.fleet.find(one.wanted, now, [*kept.values(), *taken])
+        taken: list[Kept] = []
+        full: set[Wanted] = set()  # the same finds no room later on either: there is only less
+        spot = cache(self._spot_nodes)
+        for one in in_order(queue, self._chips_in_use(), LOOK_AHEAD):
+            parts = None if one.wanted in full else self.fleet.find(one.wanted, now, [*kept.values(), *taken])
             if parts is not None:
                 starts[one.uid] = parts
+                taken += [Kept(part.pod, part.placement.chips, np.inf) for part in parts]
                 continue
-            makes_way = not one.spot and self._make_way(one.wanted, one.full_name)
-            pool = f"{one.wanted.zone}/{one.wanted.kind.generation.name}"
-            hold = self.fleet.soonest(one.wanted, now)
-            moved = None if makes_way or one.spot or pool in kept else self._move_others(one, now)
-            if moved is not None:
-                hold, reason = moved, "slices that can move have been given notice"
-            elif makes_way:
-                reason = "spot slices that make way have been given notice"
-            elif pool in kept and self.fleet.find(one.wanted, now, taken) is not None:
-                reason = f"the place is kept for {first[pool]}, which has waited longer"
-            else:
-                reason = self._reason(one.wanted, now, ever=hold is not None)
-            if hold is not None and pool not in kept:
-                kept[pool], first[pool] = hold, last(one.full_name)
-            start = hold.ready if hold is not None and np.isfinite(hold.ready) else None
-            waits[one.full_name] = Waits(len(waits) + 1, reason, start)
-        self._waits = waits
+            full.add(one.wanted)
+            pool, done, hold = f"{one.wanted.zone}/{one.wanted.kind.generation.name}", "", None
+            if not one.spot and self._make_way(one.wanted, one.full_name, spot(one.wanted.zone)):
+                done = "spot slices that make way have been given notice"
+            elif not one.spot and pool not in kept:
+                hold = self._move_others(one, now)
+                done = "" if hold is None else "slices that can move have been given notice"
+            waiting[one.full_name] = _Waiting(len(waiting) + 1, one.wanted, done, first.get(pool))
+            if pool not in kept:
+                hold = hold or self.fleet.soonest(one.wanted, now)
+                if hold is not None:
+                    kept[pool], first[pool] = hold, last(one.full_name)
+        self._waiting = waiting
         return starts
 
     def _move_others(self, one: Candidate, now: float) -> Kept | None:
@@ -145,33 +168,23 @@ class Placing:
                     notice(change, current, f"to be moved for {one.full_name}", self.grace)
         return Kept(pod, plan.placement.chips, np.inf)
 
-    def _reason(self, wanted: Wanted, now: float, ever: bool) -> str:
-        text = shape_text(wanted.kind.name, wanted.num_slices)
-        found = self.fleet.obstacles(wanted, now)
-        if not found:
-            return f"no pod in {wanted.zone} has {wanted.kind.generation.name}"
-        if all(one.never for one in found.values()):
-            return f"{text} does not fit in any pod of {wanted.zone}, even an empty one"
-        best = max(found.values(), key=lambda one: one.free)
-        if not ever:
-            return f"no pod of {wanted.zone} has room for {text} beside its broken, reserved and spare chips"
-        largest = "none is in one box" if best.largest is None else f"the largest box is {_box(best.largest)}"
-        needed = wanted.kind.num_chips * wanted.num_slices
-        return f"{text} needs {needed} chips; {best.free} are free, {largest}"
-
     def _chips_in_use(self) -> Mapping[str, int]:
         """Of each project."""
         chips: dict[str, int] = {}
         with self._store.read() as reader:
-            for node in reader.placed_nodes():
-                chips[node.project] = chips.get(node.project, 0) + kind_of(node).num_chips * node.num_slices
+            for project, kind, topology, slices in reader.placed_alike():
+                size = accelerator_type(kind, topology).num_chips * slices
+                chips[project] = chips.get(project, 0) + size
         return chips
 
-    def _make_way(self, wanted: Wanted, for_whom: str) -> bool:
-        """Give notice to spot slices that are in the way; whether there is room once they are gone."""
+    def _spot_nodes(self, zone: str) -> list[NodeRow]:
+        """Those that may be given notice, or have been."""
         with self._store.read() as reader:
-            spot = [node for node in reader.placed_nodes() if node.zone == wanted.zone and is_spot(node.spec)]
-        spot = [node for node in spot if node.state in (NodeState.READY, NodeState.CREATING)]
+            found = [node for node in reader.placed_with_scheduling(zone) if is_spot(node.spec)]
+        return [node for node in found if node.state in (NodeState.READY, NodeState.CREATING)]
+
+    def _make_way(self, wanted: Wanted, for_whom: str, spot: list[NodeRow]) -> bool:
+        """Give notice to those of ``spot`` that are in the way; whether there is room once they are gone."""
         leaving = [node.uid for node in spot if notified(node)]
         now = self._store.clock()
         going = self.fleet.in_the_way(wanted, now, leaving) if leaving else None
@@ -179,17 +192,33 @@ class Placing:
             going = self.fleet.in_the_way(wanted, now, [node.uid for node in spot]) if spot else None
         if going is None:
             return False
-        for uid in set(going) - set(leaving):
-            with self._store.change() as change:
-                current = change.node(uid=uid)
-                if current is not None and not notified(current):
-                    notice(change, current, f"to make way for {for_whom}", self.grace)
+        for index, node in enumerate(spot):
+            if node.uid in going and node.uid not in leaving:
+                with self._store.change() as change:
+                    current = change.node(uid=node.uid)
+                    if current is not None and not notified(current):
+                        spot[index] = notice(change, current, f"to make way for {for_whom}", self.grace)
         return True
 
 
 def _restarts(job: JobRow | None) -> bool:
     """Whether a job goes on elsewhere once its slice is preempted."""
     return job is not None and not job.state.ended and job.plan.get("restart", "never") != "never"
+
+
+def _reason(fleet: Fleet, wanted: Wanted, now: float, ever: bool) -> str:
+    text = shape_text(wanted.kind.name, wanted.num_slices)
+    found = fleet.obstacles(wanted, now)
+    if not found:
+        return f"no pod in {wanted.zone} has {wanted.kind.generation.name}"
+    if all(one.never for one in found.values()):
+        return f"{text} does not fit in any pod of {wanted.zone}, even an empty one"
+    best = max(found.values(), key=lambda one: one.free)
+    if not ever:
+        return f"no pod of {wanted.zone} has room for {text} beside its broken, reserved and spare chips"
+    largest = "none is in one box" if best.largest is None else f"the largest box is {_box(best.largest)}"
+    needed = wanted.kind.num_chips * wanted.num_slices
+    return f"{text} needs {needed} chips; {best.free} are free, {largest}"
 
 
 def _box(shape: Coords) -> str:
@@ -202,15 +231,15 @@ def wanted_of(node: NodeRow) -> Wanted:
 
 def wanted_by(project: str, zone: str, kind: AcceleratorType, num_slices: int, spec: Mapping[str, Any]) -> Wanted:
     """What slices need whose node has that ``spec``."""
-    end = scheduling_of(spec).termination_timestamp
+    end, reservation = scheduling_of(spec).termination_timestamp, reservation_of(spec)
     return Wanted(
         zone,
         kind,
         num_slices,
-        reservation_of(spec),
+        reservation,
         contiguous=(spec.get("labels") or {}).get(CONTIGUOUS) == "true",
         until=np.inf if end is None else end.timestamp(),
-        project=project,
+        project="" if reservation is None else project,
     )
 
 

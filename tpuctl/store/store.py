@@ -168,6 +168,17 @@ _held_operations = _every[tables.operations].where(
     tables.operations.c.done.is_(False), tables.operations.c.hold.is_not(None)
 )
 _placed_nodes = _every[tables.nodes].where(tables.nodes.c.placement.is_not(None))
+_placed_with_scheduling = _placed_nodes.where(tables.nodes.c.zone == bindparam("zone"), _scheduling.is_not(None))
+_placed_alike = (
+    select(
+        tables.nodes.c.project,
+        tables.nodes.c.accelerator_type,
+        tables.nodes.c.topology,
+        func.sum(tables.nodes.c.num_slices),
+    )
+    .where(tables.nodes.c.placement.is_not(None))
+    .group_by(tables.nodes.c.project, tables.nodes.c.accelerator_type, tables.nodes.c.topology)
+)
 _usages_since = _every[tables.usages].where(
     tables.usages.c.project == bindparam("project"),
     or_(tables.usages.c.end_time.is_(None), tables.usages.c.end_time > bindparam("since")),
@@ -275,6 +286,14 @@ class Reader:
     def placed_nodes(self) -> list[NodeRow]:
         """Those that lie somewhere in the fleet."""
         return self._found(NodeRow, _placed_nodes)
+
+    def placed_with_scheduling(self, zone: str) -> list[NodeRow]:
+        """Those in a zone that were asked for otherwise than on demand."""
+        return self._found(NodeRow, _placed_with_scheduling, {"zone": zone})
+
+    def placed_alike(self) -> list[tuple[str, str, str | None, int]]:
+        """Project, accelerator type and topology of all that lie somewhere, and how many slices they are together."""
+        return [(row[0], row[1], row[2], row[3]) for row in self._connection.execute(_placed_alike)]
 
     def held_operations(self) -> list[OperationRow]:
         """Those that a fault holds up."""
