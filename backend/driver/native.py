@@ -14,6 +14,7 @@ from llvmlite import binding
 
 from backend.driver.cells import FIRST_FACT
 from backend.driver.structs import ARGUMENTS
+from backend.pages import give_back
 
 _WORD_BYTES = 8
 _LLVM_TYPES = {"c_ubyte": "i8", "c_bool": "i8", "c_ulong": "i64", "c_void_p": "i64"}
@@ -137,3 +138,6 @@ def set_python(name: str, function: int) -> None:
 def set_always_ready(event: int) -> None:
     """The event that buffers give out once they are ready."""
     ctypes.c_uint64.from_address(_engine.get_global_value_address("always_ready")).value = event
+
+
+give_back("libllvmlite.so")

@@ -13,6 +13,7 @@ from backend.compiler.program import Identity, Program, TensorType
 from backend.compiler.tiles import padded_bytes
 from backend.errors import Unimplemented
 from backend.hardware import Generation
+from backend.pages import give_back
 from backend.tensorcore.pool import Pool
 from backend.tensorcore.value import Launch, Value
 
@@ -98,6 +99,7 @@ class EmulatedMachine:
             return
         warm_up()
         self._running_engine()
+        give_back("libllvmlite.so")
 
     def _running_engine(self) -> Engine:
         with self._starting:
