@@ -1,8 +1,8 @@
 """A model of nodes, queued resources and jobs, against random histories: kills at any change, clocks that jump.
 
 The model knows which transitions there are and which resources were made. After each step the control plane is asked
-whether all that it keeps is possible: no chip in two slices or broken in one, no quota below nothing or above its
-limit, no transition outside the tables, no job, node or queued resource lost, none half made.
+whether all that it keeps is possible: no chip in two slices or two reservations or broken in one, no quota below
+nothing or above its limit, no transition outside the tables, no job, node or queued resource lost, none half made.
 """
 
 from __future__ import annotations
@@ -11,34 +11,42 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from tests.tpuctl.control.simulated import Simulation
+from tests.tpuctl.control.simulated import START, Simulation
 from tpuctl.api.errors import ApiError, Internal
-from tpuctl.api.fleet import FleetFile, PodSpec
+from tpuctl.api.fleet import FleetFile, MaintenanceWindow, PodSpec
 from tpuctl.api.jobs import JobState
 from tpuctl.api.nodes import NodeSpec, NodeState
 from tpuctl.api.queued import QueuedResource, QueuedState
-from tpuctl.api.quota import Provisioning, Quota
+from tpuctl.api.quota import Provisioning, Quota, Unit
+from tpuctl.api.reservations import ReservationSpec
 from tpuctl.control.node_states import SETTLED_STATE, VERBS
-from tpuctl.control.pods import restored
+from tpuctl.control.pods import masks_of, nothing, restored
 
 P, Z = "local", "us-central2-b"
+BEGIN = datetime.fromtimestamp(START, UTC)
+WINDOW = MaintenanceWindow(start=BEGIN + timedelta(seconds=30), end=BEGIN + timedelta(seconds=90))
 FLEET = FleetFile(
-    pods=[PodSpec(zone=Z, generation="v4", shape="4x4x8", name="pod", spare=["2x2x1@0,0,0"])],
+    pods=[
+        PodSpec(zone=Z, generation="v4", shape="4x4x8", name="pod", spare=["2x2x1@0,0,0"]),
+        PodSpec(zone=Z, generation="v4", shape="4x4x4", name="maintained", maintenance=[WINDOW]),
+    ],
+    defragment=True,
     grace_seconds=2.0,
     repair_seconds=1.0,
 )
 TYPES = st.sampled_from(["v4-8", "v4-16", "v4-32", "v4-128", "v4-256"])
 NAMES = st.sampled_from([f"n{number}" for number in range(6)])
 QUEUED = st.sampled_from([f"q{number}" for number in range(4)])
+RESERVATIONS = st.sampled_from(["r0", "r1"])
 JOBS = st.sampled_from([f"j{number}" for number in range(4)])
 
 N = NodeState
@@ -90,6 +98,7 @@ class ControlPlaneMachine(RuleBasedStateMachine):
         self.simulation = Simulation(self.folder, FLEET)
         for kind, limit in ((Provisioning.ON_DEMAND, 300), (Provisioning.SPOT, 200)):
             self.plane.set_quota(Quota(project=P, generation="v4", kind=kind, limit=limit))
+        self.plane.set_quota(Quota(project=P, generation="v4", location=Z, unit=Unit.CHIPS, limit=130))
         self.jobs: set[str] = set()
         self.seen = 0
 
@@ -103,9 +112,11 @@ class ControlPlaneMachine(RuleBasedStateMachine):
 
     # What users do
 
-    @rule(name=NAMES, kind=TYPES, spot=st.booleans())
-    def create_node(self, name: str, kind: str, spot: bool) -> None:
-        spec = {"acceleratorType": kind, "schedulingConfig": {"spot": spot}}
+    @rule(
+        name=NAMES, kind=TYPES, how=st.sampled_from([{}, {"spot": True}, {"reserved": True}, {"reservationName": "r0"}])
+    )
+    def create_node(self, name: str, kind: str, how: dict[str, object]) -> None:
+        spec = {"acceleratorType": kind, "schedulingConfig": how}
         with refused():
             self.plane.create_node(P, Z, name, NodeSpec.model_validate(spec))
 
@@ -132,10 +143,28 @@ class ControlPlaneMachine(RuleBasedStateMachine):
         with refused():
             self.plane.reset_queued(P, Z, name)
 
-    @rule(name=JOBS, kind=TYPES, word=st.sampled_from(["sleep", "fail"]), seconds=st.integers(0, 20))
-    def run_job(self, name: str, kind: str, word: str, seconds: int) -> None:
+    @rule(name=RESERVATIONS, chips=st.sampled_from([8, 60, 64]), later=st.sampled_from([None, 1.0, 20.0]))
+    def reserve(self, name: str, chips: int, later: float | None) -> None:
+        start = None if later is None else datetime.fromtimestamp(self.simulation.clock.now + later, UTC)
+        asked = ReservationSpec(name=name, project=P, zone=Z, generation="v4", chips=chips, start=start)
         with refused():
-            self.simulation.job(P, name, [word, str(seconds)], acceleratorType=kind, zone=Z)
+            self.plane.create_reservation(asked)
+
+    @rule(name=RESERVATIONS)
+    def unreserve(self, name: str) -> None:
+        with refused():
+            self.plane.delete_reservation(P, Z, name)
+
+    @rule(
+        name=JOBS,
+        kind=TYPES,
+        word=st.sampled_from(["sleep", "fail"]),
+        seconds=st.integers(0, 20),
+        more=st.sampled_from([{}, {"restart": "on-preemption"}, {"restart": "always", "maxRestarts": 2, "spot": True}]),
+    )
+    def run_job(self, name: str, kind: str, word: str, seconds: int, more: dict[str, object]) -> None:
+        with refused():
+            self.simulation.job(P, name, [word, str(seconds)], acceleratorType=kind, zone=Z, **more)
             self.jobs.add(name)
 
     @rule(name=JOBS, node=NAMES, seconds=st.integers(0, 20))
@@ -186,19 +215,32 @@ class ControlPlaneMachine(RuleBasedStateMachine):
     @invariant()
     def no_chip_is_in_two_slices_or_broken_in_one(self) -> None:
         fleet = self.plane.placing.fleet.copy()
-        pod = fleet.pods["pod"]
         with self.plane.store.read() as reader:
-            nodes = reader.placed_nodes()
-            broken = {tuple(chip) for row in reader.pods() for chip in row.broken}
-        used = pod.empty(broken).taken
+            nodes, reservations = reader.placed_nodes(), reader.reservations()
+            broken = {row.name: {tuple(chip) for chip in row.broken} for row in reader.pods()}
+        used = {name: pod.empty(broken.get(name, ())).taken for name, pod in fleet.pods.items()}
+        kept = {name: nothing(pod.layout) for name, pod in fleet.pods.items()}
         for node in nodes:
             assert node.state not in (N.PREEMPTED, N.STOPPED, N.TERMINATED)
             assert len(node.placement or []) == node.num_slices
             for said in node.placement or []:
-                chips = restored(pod.layout, said).chips
-                assert not (used & chips).any(), f"{node.name} overlaps"
-                used = used | chips
-        assert int(np.bitwise_count(used).sum()) <= 128
+                chips = restored(fleet.pods[said["pod"]].layout, said).chips
+                assert not (used[said["pod"]] & chips).any(), f"{node.name} overlaps"
+                used[said["pod"]] |= chips
+        for row in reservations:
+            for said in row.placement or []:
+                chips = masks_of(fleet.pods[said["pod"]].layout, said["chips"])
+                assert not (kept[said["pod"]] & chips).any(), f"{row.name} overlaps"
+                kept[said["pod"]] |= chips
+
+    @invariant()
+    def what_is_in_memory_is_what_is_stored(self) -> None:
+        fleet = self.plane.placing.fleet
+        for name, pod in fleet.pods.items():
+            anew = pod.empty(fleet.broken(name))
+            for _, part in fleet.parts_in(name):
+                anew = anew.with_taken(part.placement.chips)
+            assert (fleet.snapshot(name).taken == anew.taken).all()
 
     @invariant()
     def every_transition_is_in_the_tables(self) -> None:
