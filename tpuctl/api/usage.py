@@ -33,10 +33,18 @@ class UsageList(Model):
     rows: list[Usage] = Field(default_factory=list)
 
 
+class Size(StrEnum):
+    """v2 and v3 have prices of their own for single devices and for slices of pods."""
+
+    HOST = "single host"
+    PODS = "pod slices"
+
+
 class Price(Model):
     """US dollars for one chip and one hour; ``where`` are regions by how their names begin, "" for all."""
 
     generation: str
+    size: Size | None = None
     kind: Provisioning
     where: str = ""
     dollars: float

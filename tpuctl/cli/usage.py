@@ -32,10 +32,15 @@ COLUMNS = (
 )
 PRICES = (
     Column("GENERATION", lambda row: row["generation"]),
-    Column("KIND", lambda row: row["kind"]),
+    Column("SLICES", lambda row: row.get("size") or "all"),
     Column("WHERE", lambda row: f"{row['where']}*" if row.get("where") else "all"),
-    Column("A CHIP-HOUR", lambda row: f"${row['dollars']:.4f}".removesuffix("0").removesuffix("0")),
+    Column("ON DEMAND", lambda row: _rate(row.get("on-demand"))),
+    Column("SPOT", lambda row: _rate(row.get("spot"))),
 )
+
+
+def _rate(price: float | None) -> str:
+    return UNKNOWN if price is None else f"${price:.4f}"
 
 
 def usage(by: By = UsageBy.SLICE, since: Since = "30d", output: Output = Format.TABLE) -> None:
@@ -64,9 +69,16 @@ def prices(output: Output = Format.TABLE) -> None:
     from tpuctl.control.prices import SOURCE
 
     rows = [one.to_json() for one in KNOWN]
-    show_list([row | {"name": f"{row['generation']}/{row['kind']}"} for row in rows], PRICES, output, "")
-    if not output.is_data:
-        terminal.say(SOURCE)
+    if output.is_data and output is not Format.NAME:
+        show_data(rows, output)
+        return
+    joined: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for row in rows:
+        key = row["generation"], row.get("size") or "", row.get("where") or ""
+        joined.setdefault(key, {**row, "name": "/".join(key)})[row["kind"]] = row["dollars"]
+    show_list(list(joined.values()), PRICES, output, "")
+    if output is not Format.NAME:
+        terminal.say(f"US dollars for a chip and an hour: {SOURCE}")
 
 
 def _seconds(text: str) -> float:

@@ -27,7 +27,7 @@ def summed(rows: Iterable[UsageRow], by: UsageBy, since: float, now: float) -> l
         how = provisioning_of({"schedulingConfig": row.scheduling})
         key = name, kind.generation.name, how
         used = seconds / HOUR * kind.num_chips * row.num_slices
-        price = price_of(kind.generation.name, how, row.zone)
+        price = price_of(kind, how, row.zone)
         hours[key] = hours.get(key, 0.0) + used
         before = costs.get(key, 0.0)
         costs[key] = None if price is None or before is None else before + used * price

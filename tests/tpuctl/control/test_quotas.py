@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from backend.hardware import ACCELERATOR_TYPES, accelerator_type
 from tests.tpuctl.control.simulated import Simulation
 from tpuctl.api.errors import ApiError, ResourceExhausted
 from tpuctl.api.fleet import FleetFile, PodSpec
@@ -21,6 +22,7 @@ from tpuctl.api.queued import QueuedResource, QueuedState
 from tpuctl.api.quota import Provisioning, Quota, QuotaRequest, RequestState
 from tpuctl.api.usage import Budget, UsageBy
 from tpuctl.control.budgets import month_start
+from tpuctl.control.catalogue import OFFERS
 from tpuctl.control.fault_errors import Asked
 from tpuctl.control.plane import ControlPlane
 from tpuctl.control.prices import price_of
@@ -298,7 +300,7 @@ def test_usage_is_metered_by_the_second_while_a_slice_is_ready(simulation: Simul
     assert rows["a"].chip_hours == pytest.approx(16 * 3602 / 3600, rel=1e-3)
     assert rows["a"].cost == pytest.approx(rows["a"].chip_hours * 3.22)
     assert rows["b"].chip_hours == pytest.approx(4 * 3702 / 3600, rel=1e-3)
-    assert (rows["b"].kind, rows["b"].cost) == (Provisioning.SPOT, pytest.approx(rows["b"].chip_hours * 0.9225))
+    assert (rows["b"].kind, rows["b"].cost) == (Provisioning.SPOT, pytest.approx(rows["b"].chip_hours * 0.9215))
     (whole, spot) = plane.usage(P, UsageBy.PROJECT, 0.0).rows
     assert (whole.name, spot.name) == (P, P)
     assert plane.usage(P, UsageBy.SLICE, simulation.clock.now - 10).rows[0].name == "b"
@@ -311,10 +313,32 @@ def test_a_job_s_slice_is_its_usage_and_what_has_no_price_has_no_cost(simulation
     (row,) = simulation.plane.usage(P, UsageBy.JOB, 0.0).rows
     assert row.name == "train"
     assert row.chip_hours == pytest.approx(4 * 61 / 3600, rel=0.05)
-    assert price_of("v5e", Provisioning.ON_DEMAND, "us-west4-a") is None
-    assert price_of("v6e", Provisioning.ON_DEMAND, "europe-west4-a") == 2.97
-    assert price_of("v6e", Provisioning.ON_DEMAND, "us-east5-a") == 2.70
-    assert price_of("v6e", Provisioning.ON_DEMAND, "southamerica-west1-a") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "how", "zone", "dollars"),
+    [
+        ("v2-8", Provisioning.ON_DEMAND, "us-central1-b", 1.125),
+        ("v2-32", Provisioning.ON_DEMAND, "us-central1-a", 1.50),
+        ("v5litepod-8", Provisioning.SPOT, "us-west4-a", 0.48),
+        ("v6e-8", Provisioning.ON_DEMAND, "europe-west4-a", 2.97),
+        ("v6e-8", Provisioning.SPOT, "southamerica-west1-a", None),
+        ("v4-8", Provisioning.RESERVED, "us-central2-b", None),
+        ("tpu7x-8", Provisioning.ON_DEMAND, "us-central1-c", None),
+    ],
+)
+def test_a_price_is_by_slice_place_and_kind(kind: str, how: Provisioning, zone: str, dollars: float | None) -> None:
+    assert price_of(accelerator_type(kind), how, zone) == dollars
+
+
+def test_all_that_is_offered_has_a_price_but_for_the_newest() -> None:
+    for generation, sizes, zones in OFFERS:
+        of_it = [kind for kind in ACCELERATOR_TYPES.values() if kind.generation.name == generation]
+        small, large = of_it[0], of_it[-1]
+        for zone in zones.split():
+            for kind in [large] if sizes == "pod slices" else [small] if sizes else [small, large]:
+                known = price_of(kind, Provisioning.ON_DEMAND, zone)
+                assert (known is None) == (generation == "7x"), (kind.name, zone)
 
 
 def test_a_budget_warns_and_one_that_stops_ends_what_there_is(simulation: Simulation) -> None:
