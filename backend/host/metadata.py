@@ -38,7 +38,8 @@ def metadata(hosted: HostedSlice, process: Process) -> dict[str, str]:
     worker = process.worker
     _, peers, index = slice_of(hosted, process)
     endpoints = ",".join(f"{peer.worker.name}:{number}:{peer.worker.ip_address}" for number, peer in enumerate(peers))
-    return {
+    given = {f"instance/attributes/{name}": value for name, value in hosted.metadata.items()}
+    return given | {
         "instance/name": worker.name,
         "instance/hostname": worker.name,
         "instance/id": str(int(hosted.uid, 16)),

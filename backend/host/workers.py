@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -32,7 +32,8 @@ class Worker:
 class HostedSlice:
     """A slice as its hosts see it: ``num_slices`` slices of ``kind``, joined over the data-centre network if several.
 
-    ``directory`` is the runtime's, ``address`` where it listens; ``uid`` is hexadecimal.
+    ``directory`` is the runtime's, ``address`` where it listens; ``uid`` is hexadecimal. ``metadata`` is what its users
+    have put there for its hosts to read.
     """
 
     directory: Path
@@ -43,6 +44,7 @@ class HostedSlice:
     kind: AcceleratorType
     address: Address
     num_slices: int = 1
+    metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def num_hosts(self) -> int:

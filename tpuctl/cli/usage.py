@@ -75,7 +75,7 @@ def prices(output: Output = Format.TABLE) -> None:
     joined: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in rows:
         key = row["generation"], row.get("size") or "", row.get("where") or ""
-        joined.setdefault(key, {**row, "name": "/".join(key)})[row["kind"]] = row["dollars"]
+        joined.setdefault(key, {**row, "name": "-".join(filter(None, key)).replace(" ", "-")})[row["kind"]] = row["dollars"]
     show_list(list(joined.values()), PRICES, output, "")
     if output is not Format.NAME:
         terminal.say(f"US dollars for a chip and an hour: {SOURCE}")

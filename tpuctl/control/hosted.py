@@ -34,6 +34,7 @@ def hosted_slice(home: Home, node: NodeRow) -> HostedSlice:
         kind=kind_of(node),
         address=Address(node.host, node.port),
         num_slices=node.num_slices,
+        metadata=node.spec.get("metadata") or {},
     )
 
 

@@ -23,7 +23,14 @@ BASE = "/computeMetadata/v1/"
 def endpoint() -> Iterator[str]:
     """The server of worker 2 of a v3-32."""
     hosted = HostedSlice(
-        Path("/s"), "0123456789ab", "pod", "zone-a", "me", accelerator_type("v3-32"), Address("127.84.1.1", 8470)
+        Path("/s"),
+        "0123456789ab",
+        "pod",
+        "zone-a",
+        "me",
+        accelerator_type("v3-32"),
+        Address("127.84.1.1", 8470),
+        metadata={"bucket": "gs://mine", "instance-id": "not this"},
     )
     server = MetadataServer("127.0.0.1", metadata(hosted, processes(hosted, 4)[2]))
     server.start()
@@ -43,6 +50,7 @@ def get(endpoint: str, path: str, **headers: str) -> tuple[str, str]:
         ("instance/attributes/agent-worker-number", "2"),
         ("instance/attributes/accelerator-type", "v3-32"),
         ("instance/attributes/instance-id", "pod"),
+        ("instance/attributes/bucket", "gs://mine"),
         ("instance/hostname", "t1v-n-01234567-w-2"),
         ("instance/network-interfaces/0/ip", "127.84.1.3"),
         ("instance/zone", "projects/me/zones/zone-a"),

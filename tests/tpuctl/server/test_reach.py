@@ -1,4 +1,4 @@
-"""Where the control plane may listen, TLS, and the proxy, with real processes."""
+"""Where the control plane may listen, TLS, and the proxy."""
 
 from __future__ import annotations
 
