@@ -8,6 +8,7 @@ import sys
 import threading
 
 from backend.compiler.partitioner import DONE, REPLY, REQUEST
+from backend.compiler.partitioner_fork import Fork
 from backend.errors import Internal
 
 
@@ -16,7 +17,12 @@ class Partitioner:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Fork | None = None
+
+    def fork(self) -> None:
+        """Start the process as a copy of this one, which must have no other thread yet."""
+        with self._lock:
+            self._process = self._process or Fork()
 
     def start(self) -> None:
         """Start the process, without waiting for it, so that the first program finds it ready."""
@@ -56,7 +62,7 @@ class Partitioner:
         with self._lock:
             self._forget()
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> subprocess.Popen[bytes] | Fork:
         if self._process is not None and self._process.poll() is not None:
             self._forget()
         if self._process is None:
