@@ -140,7 +140,10 @@ class Job(Model):
     ``host_seconds`` is measured from the worker's start to its end; ``device_seconds`` is simulated device time.
 
     ``attempts`` are those that have ended, of a job that has been restarted; ``attempt`` is the number of the one that
-    runs, or is to. ``waits_for`` says what a queued job waits for.
+    runs, or is to. ``waits_for`` says what a queued job waits for, ``waits_until`` when it is tried again, if it knows.
+
+    ``chip_hours`` are those of its slices in all attempts, ``cost`` is in US dollars at list prices, None where there
+    is no price; where only one job is asked for.
     """
 
     name: str
@@ -181,6 +184,9 @@ class Job(Model):
     checkpoint_dir: str | None = None
     priority: int = 0
     waits_for: str | None = None
+    waits_until: datetime | None = None
+    chip_hours: float | None = None
+    cost: float | None = None
 
 
 class JobList(Model):

@@ -8,7 +8,7 @@ import typer
 
 from tpuctl.cli.options import Output
 from tpuctl.cli.output import Column, Format, show_list
-from tpuctl.cli.usage import dollars
+from tpuctl.cli.units import dollars
 
 app = typer.Typer(
     help="What a project may spend in a month, at Google's list prices; what has none that is known is free.",

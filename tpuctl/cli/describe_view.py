@@ -18,7 +18,7 @@ from tpuctl.cli.chip_picture import slice_picture
 from tpuctl.cli.curve import curve
 from tpuctl.cli.losses import loss_curve
 from tpuctl.cli.output import STATE_COLOURS
-from tpuctl.cli.units import UNKNOWN, bytes_text, seconds_text, share_text
+from tpuctl.cli.units import UNKNOWN, bytes_text, dollars, seconds_text, seconds_until, share_text
 
 SIMULATED = ("  simulated", "dim")
 ENDED_COLOURS = {"succeeded": "green", "preempted": "yellow", "failed": "red", "timed out": "red"}
@@ -141,6 +141,9 @@ def job_view(job: dict[str, Any], wide: bool = False) -> RenderableType:
         "Host time": seconds_text(job.get("hostSeconds")),
         "Device time": Text.assemble(seconds_text(job.get("deviceSeconds")), SIMULATED),
     }
+    if job.get("chipHours"):
+        price = "no price is published" if job.get("cost") is None else f"{dollars(job['cost'])} at list prices"
+        fields["Cost"] = f"{price}, {job['chipHours']:,.3f} chip-hours"
     if job.get("hosts", 1) > 1:
         fields["Processes"] = f"{job['processes']}, for {job['hosts']} hosts"
     if job.get("restart", "never") != "never":
@@ -150,7 +153,9 @@ def job_view(job: dict[str, Any], wide: bool = False) -> RenderableType:
     if job.get("checkpointDir"):
         fields["Checkpoints"] = job["checkpointDir"]
     if job.get("waitsFor"):
-        fields["Waits for"] = Text(job["waitsFor"], style="yellow")
+        left = seconds_until(job["waitsUntil"]) if job.get("waitsUntil") else 0.0
+        again = f"; again in {seconds_text(left)}" if left > 0 else ""
+        fields["Waits for"] = Text(job["waitsFor"] + again, style="yellow")
     if job.get("error"):
         fields["Error"] = Text(job["error"].get("message", ""), style="red")
     if job.get("trouble"):

@@ -20,6 +20,7 @@ from tpuctl.cli.units import UNKNOWN, bytes_text, seconds_text, share_text
 Resource = dict[str, Any]
 
 LATEST_JOBS = 10
+MOST_WAITS = 5
 LIVE = ("QUEUED", "RUNNING")
 ROOMY = 110
 NEARLY_SPENT = 0.8
@@ -47,6 +48,7 @@ def status_view(status: dict[str, Any], width: int, wide: bool = False) -> Rende
     parts: list[RenderableType] = [_control_plane(status), *_budget(status.get("budget")), ""]
     parts.append(_table("Slices", SLICES, status["slices"], width, wide) or _start_with("No slices", NO_SLICES))
     parts.append(_table("Jobs", JOBS, shown, width, wide) or _start_with("No jobs", NO_JOBS))
+    parts += _waits(jobs)
     if len(shown) < len(jobs):
         parts.append(Text(f"and {len(jobs) - len(shown)} more: tpuctl list jobs", style="dim"))
     parts.append(Text(CLOCKS, style="dim"))
@@ -72,6 +74,15 @@ def _budget(budget: dict[str, Any] | None) -> list[Text]:
     if part >= 1 and budget["stop"]:
         line.append("; no new slices, and those there are end: tpuctl budget set")
     return [line]
+
+
+def _waits(jobs: Sequence[Resource]) -> list[Text]:
+    """What jobs wait for, and what keeps running ones from going on."""
+    lines = [(job["name"], f"waits: {job['waitsFor']}") for job in jobs if job.get("waitsFor")]
+    lines += [(job["name"], job["trouble"]) for job in jobs if job.get("trouble") and job["state"] in LIVE]
+    found = [Text.assemble((name, "bold"), " ", (text, "yellow")) for name, text in lines[:MOST_WAITS]]
+    rest = len(lines) - len(found)
+    return [*found, Text(f"and {rest} more wait: tpuctl describe job NAME", style="dim")] if rest else found
 
 
 def _table(

@@ -50,3 +50,13 @@ def age_text(timestamp: str | None) -> str:
 def share_text(share: float | None) -> str:
     """``0.125`` is ``12.5%``."""
     return UNKNOWN if share is None else f"{share:.1%}"
+
+
+def dollars(amount: float | None) -> str:
+    """``1234.5`` is ``$1,234.50``."""
+    return UNKNOWN if amount is None else f"${amount:,.2f}" if amount >= 0.01 or not amount else "< $0.01"
+
+
+def seconds_until(moment: str) -> float:
+    """From now until a time in RFC 3339; negative once that is over."""
+    return (datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds()

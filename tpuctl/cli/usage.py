@@ -12,15 +12,11 @@ from tpuctl.cli import exit_codes
 from tpuctl.cli.options import Output
 from tpuctl.cli.output import Column, Format, show_data, show_list
 from tpuctl.cli.problems import Problem
-from tpuctl.cli.units import UNKNOWN
+from tpuctl.cli.units import UNKNOWN, dollars
 
 By = Annotated[UsageBy, typer.Option("--by", help="A row for each of these.")]
 Since = Annotated[str, typer.Option("--since", metavar="DURATION", help="So long ago, such as 12h or 30d.")]
 UNITS = {"m": 60, "h": 3600, "d": 86400}
-
-
-def dollars(amount: float | None) -> str:
-    return UNKNOWN if amount is None else f"${amount:,.2f}" if amount >= 0.01 or not amount else "< $0.01"
 
 
 COLUMNS = (
@@ -75,7 +71,9 @@ def prices(output: Output = Format.TABLE) -> None:
     joined: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in rows:
         key = row["generation"], row.get("size") or "", row.get("where") or ""
-        joined.setdefault(key, {**row, "name": "-".join(filter(None, key)).replace(" ", "-")})[row["kind"]] = row["dollars"]
+        joined.setdefault(key, {**row, "name": "-".join(filter(None, key)).replace(" ", "-")})[row["kind"]] = row[
+            "dollars"
+        ]
     show_list(list(joined.values()), PRICES, output, "")
     if output is not Format.NAME:
         terminal.say(f"US dollars for a chip and an hour: {SOURCE}")

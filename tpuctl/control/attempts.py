@@ -41,5 +41,6 @@ def total(attempts: list[dict[str, Any]], name: str) -> float | None:
     return sum(found) if found else None
 
 
-def whys(attempts: list[dict[str, Any]]) -> list[Why]:
-    return [Why(one["ended"]) for one in attempts]
+def ended_after(attempts: list[dict[str, Any]]) -> list[tuple[Why, float]]:
+    """Why each has ended, and after how many seconds."""
+    return [(Why(one["ended"]), float(one.get("hostSeconds") or 0.0)) for one in attempts]

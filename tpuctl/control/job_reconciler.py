@@ -17,7 +17,7 @@ from tpuctl.api.home import Home
 from tpuctl.api.jobs import JobPlan, JobState, JobWorker, WorkerPhase
 from tpuctl.api.nodes import NodeState
 from tpuctl.control import operations, telemetry
-from tpuctl.control.attempts import ended_attempt, total, whys
+from tpuctl.control.attempts import ended_after, ended_attempt, total
 from tpuctl.control.job_files import artifacts, attempt_place, ended_worker, metrics_file, worker_place, worker_places
 from tpuctl.control.job_notice import due_at_step, notice, step_reached, waits_for_step
 from tpuctl.control.job_states import (
@@ -332,7 +332,7 @@ class JobReconciler:
 
     def _again(self, change: Transaction, job: JobRow, why: Why, attempts: list[dict[str, Any]]) -> None:
         """Have another attempt follow one that has ended."""
-        seconds = pause(whys(attempts))
+        seconds = pause(ended_after(attempts))
         reason = f"attempt {job.attempt} ended: {why}"
         again = change.replace(
             job,

@@ -190,7 +190,7 @@ def cancel(change: Transaction, job: JobRow) -> JobRow:
 def delete(change: Transaction, job: JobRow) -> None:
     """Forget an ended job. Its directory is removed afterwards. Raises FailedPrecondition while it runs."""
     if not job.state.ended:
-        raise FailedPrecondition(f"job {job.name} is {job.state}; cancel it first")
+        raise FailedPrecondition(f"job {job.name} is {job.state}; end it first: tpuctl cancel job {job.name}")
     change.delete(job)
     change.event(job.full_name, "deleted")
 

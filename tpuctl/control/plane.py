@@ -55,7 +55,7 @@ from tpuctl.control.placing import Placing, wanted_by
 from tpuctl.control.pod_views import pod_view, simulated
 from tpuctl.control.queued_views import queued_view
 from tpuctl.control.rates import Rates
-from tpuctl.control.usage import summed
+from tpuctl.control.usage import of_job, summed
 from tpuctl.control.views import (
     MAX_MEMBERS,
     job_view,
@@ -484,7 +484,9 @@ class ControlPlane:
         with self.store.read() as reader:
             row = jobs.find(reader, project, name)
             node = None if row.state is not JobState.RUNNING else _slice_of(reader, row)
-        return self._job(row, None if node is None else telemetry.ask(self.home, node))
+            chip_hours, cost = of_job(reader, row)
+        found = self._job(row, None if node is None else telemetry.ask(self.home, node))
+        return found.model_copy(update={"chip_hours": chip_hours, "cost": cost})
 
     def worker_places(self, project: str, name: str, attempt: int | None = None) -> dict[int, Path]:
         """The directories of the workers of an attempt, by default the last, by their numbers. Raises NotFound."""

@@ -34,7 +34,9 @@ MAX_RESTARTS: dict[RestartPolicy, int | None] = {RestartPolicy.ON_FAILURE: 3, Re
 """How often at most, where the user doesn't say: without end after preemptions."""
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
-"""Between attempts that end of themselves, one after the other: twice as long each time."""
+"""Between attempts that fail, or are lost early, one after the other: twice as long each time."""
+EARLY_SECONDS = 60.0
+"""One that is lost later has had its chance."""
 
 _RUNTIME_GONE = (NodeState.REPAIRING, NodeState.RESTARTING, NodeState.STARTING)
 
@@ -71,11 +73,16 @@ def restarts(plan: JobPlan, why: Why, before: int) -> bool:
     return why in RESTARTS[plan.restart] and (most is None or before < most)
 
 
-def pause(whys: Sequence[Why]) -> float:
-    """Seconds until the next attempt; ``whys`` are why all have ended, oldest first."""
+def pause(ends: Sequence[tuple[Why, float]]) -> float:
+    """Seconds until the next attempt; ``ends`` are why all have ended and after how many seconds, oldest first.
+
+    One that was lost after a while is followed at once, as is the first of those that are lost early.
+    """
     in_a_row = 0
-    for why in reversed(whys):
-        if why in _LOST:
+    for why, seconds in reversed(ends):
+        if why in _LOST and seconds >= EARLY_SECONDS:
             break
         in_a_row += 1
-    return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (in_a_row - 1)) if in_a_row else 0.0
+    if in_a_row == 0 or (in_a_row == 1 and ends[-1][0] in _LOST):
+        return 0.0
+    return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (in_a_row - 1))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Iterable, Iterator
 
 from backend.hardware import accelerator_type
+from tpuctl.api.jobs import Attempt
 from tpuctl.api.quota import Provisioning
 from tpuctl.api.usage import Usage, UsageBy
 from tpuctl.control.prices import price_of
 from tpuctl.control.provisioning import provisioning_of
+from tpuctl.store import JobRow, Reader
 from tpuctl.store.rows import UsageRow
 
 HOUR = 3600.0
@@ -36,3 +39,33 @@ def summed(rows: Iterable[UsageRow], by: UsageBy, since: float, now: float) -> l
         for (name, generation, how), used in hours.items()
     ]
     return sorted(found, key=lambda one: (-(one.cost or 0.0), -one.chip_hours, one.name))
+
+
+def of_job(reader: Reader, job: JobRow) -> tuple[float, float | None]:
+    """The chip-hours of a job in all its attempts and what they cost; None where there is no price.
+
+    Of a slice that was made for it as long as that was READY, of another as long as the job ran there.
+    """
+    if job.ephemeral_slice:
+        rows = [row for row in reader.usages(project=job.project, job=job.name) if row.create_time >= job.create_time]
+    else:
+        rows = [
+            dataclasses.replace(row, create_time=max(row.create_time, start), end_time=min(row.end_time or end, end))
+            for row in reader.usages(project=job.project, zone=job.zone, name=job.slice)
+            for start, end in _runs(job, reader.now)
+            if row.create_time < end and start < (row.end_time or end)
+        ]
+    found = summed(rows, UsageBy.PROJECT, 0.0, reader.now)
+    costs = [one.cost for one in found]
+    known = [cost for cost in costs if cost is not None]
+    return sum(one.chip_hours for one in found), sum(known) if len(known) == len(costs) else None
+
+
+def _runs(job: JobRow, now: float) -> Iterator[tuple[float, float]]:
+    """From when to when each of its attempts ran."""
+    for one in job.attempts:
+        attempt = Attempt.model_validate(one)
+        if attempt.start_time and attempt.end_time and attempt.number != job.attempt:
+            yield attempt.start_time.timestamp(), attempt.end_time.timestamp()
+    if job.start_time is not None:
+        yield job.start_time, job.end_time or now

@@ -136,4 +136,6 @@ def job_view(row: JobRow, directory: str, pid: int | None = None, waits_for: str
     planned = {name: row.plan[name] for name in ("restart", "checkpointDir", "priority") if name in row.plan}
     times = {name: moment(getattr(row, name)) for name in ("create_time", "start_time", "end_time")}
     stored = {name: getattr(row, name) for name in Job.model_fields if hasattr(row, name)}
-    return Job.model_validate(stored | planned | times | {"directory": directory, "pid": pid, "waits_for": reason})
+    until = None if reason is None or row.waits is None else moment(row.waits["until"])
+    more = {"directory": directory, "pid": pid, "waits_for": reason, "waits_until": until}
+    return Job.model_validate(stored | planned | times | more)

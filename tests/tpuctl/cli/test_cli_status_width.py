@@ -35,3 +35,13 @@ def test_what_a_wide_terminal_has_room_for_is_all_there() -> None:
     assert "SLICE" in wide
     assert len(narrow.splitlines()) == len(wide.splitlines())
     assert "ACCURACY" in shown(110, [JOB | {"name": "a", "slice": "b", "metrics": METRICS}])
+
+
+def test_a_status_says_why_jobs_wait_and_how_many_more_do() -> None:
+    waiting = [
+        JOB | {"name": f"j{number}", "state": "QUEUED", "waitsFor": "v4-512 needs 256 chips"} for number in range(7)
+    ]
+    text = shown(80, waiting)
+    assert "j4 waits: v4-512 needs 256 chips" in text
+    assert "j5 waits" not in text
+    assert "and 2 more wait" in text

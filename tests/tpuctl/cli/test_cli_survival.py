@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -198,3 +198,29 @@ def test_schedules_are_made_listed_and_deleted(tpuctl, plane, script):
     assert json.loads(tpuctl("list", "schedules", "-o", "json").stdout)[0]["skipped"] == 1
     assert "is deleted" in tpuctl("delete", "schedule", "nightly", "--yes").stderr
     assert tpuctl("delete", "schedule", "other", "--yes").exit_code == 3
+
+
+def test_what_a_job_costs_is_told_and_what_has_no_price_is_said(tpuctl, plane):
+    assert "$1.25 at list prices, 0.500 chip-hours" in drawn(job_resource("a") | {"chipHours": 0.5, "cost": 1.25}, 80)
+    assert "no price is published, 0.500 chip-hours" in drawn(job_resource("a") | {"chipHours": 0.5}, 80)
+    assert "chip-hours" not in drawn(job_resource("a"), 80)
+
+
+def test_when_a_job_is_tried_again_is_told():
+    later = (datetime.now(UTC) + timedelta(seconds=30.5)).isoformat()
+    job = job_resource("a") | {"state": "QUEUED", "waitsFor": "attempt 1 ended: failed", "waitsUntil": later}
+    assert "attempt 1 ended: failed; again in 30" in drawn(job, 80)
+
+
+def test_jobs_that_have_ended_are_deleted(tpuctl, plane):
+    for name, state in (("a", "SUCCEEDED"), ("b", "FAILED"), ("c", "RUNNING")):
+        plane.add_job(name, state=state)
+        plane.set(f"{JOBS}/{name}", {}, "DELETE")
+    result = tpuctl("delete", "job", "a", "b", "--yes")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "Job b is deleted" in result.stderr
+    refused = tpuctl("delete", "job", "c", "--yes")
+    assert refused.exit_code != 0
+    assert "job c is RUNNING; end it first: tpuctl cancel job c" in refused.stderr
+    deleted = [path for method, path, _ in plane.requests if method == "DELETE"]
+    assert deleted == [f"{JOBS}/a", f"{JOBS}/b"]

@@ -76,9 +76,12 @@ def test_why_an_attempt_ended(state: JobState, noticed: bool, gone: bool, late: 
 
 
 def test_pauses_grow_with_failures_in_a_row() -> None:
-    assert [pause([Why.FAILED] * count) for count in (1, 2, 3, 10)] == [1, 2, 4, 60]
-    assert pause([Why.FAILED, Why.PREEMPTED]) == 0
-    assert pause([Why.FAILED, Why.PREEMPTED, Why.FAILED]) == 1
+    failed, early, late = (Why.FAILED, 500.0), (Why.PREEMPTED, 5.0), (Why.PREEMPTED, 500.0)
+    assert [pause([failed] * count) for count in (1, 2, 3, 10)] == [1, 2, 4, 60]
+    assert pause([failed, late]) == pause([early]) == pause([]) == 0
+    assert pause([failed, late, failed]) == 1
+    assert [pause([early] * count) for count in (1, 2, 3, 10)] == [0, 2, 4, 60]
+    assert pause([early, early, late]) == 0
     waits = None
     for seconds in (5, 10, 20, 40, 60, 60):
         waits = refused(waits, "no", 100.0)

@@ -207,7 +207,7 @@ def test_an_ended_job_can_be_deleted_with_all_it_left(
 
 def test_a_running_job_cannot_be_deleted(plane: ControlPlane, submit: Submit, ready_slice: str) -> None:
     job = submit("import time; time.sleep(60)", slice=ready_slice)
-    with pytest.raises(FailedPrecondition, match="cancel it first"):
+    with pytest.raises(FailedPrecondition, match="tpuctl cancel job"):
         plane.delete_job(P, job.name)
 
 

@@ -315,6 +315,23 @@ def test_a_job_s_slice_is_its_usage_and_what_has_no_price_has_no_cost(simulation
     assert row.chip_hours == pytest.approx(4 * 61 / 3600, rel=0.05)
 
 
+def test_a_job_says_what_its_slices_cost(simulation: Simulation) -> None:
+    plane = simulation.plane
+    simulation.job(P, "own", ["sleep", "3000"], acceleratorType="v4-8", zone=Z, spot=True)
+    create(plane, "shared", "v4-8")
+    simulation.run(100)
+    simulation.job(P, "guest", ["sleep", "50"], slice="shared", zone=Z)
+    simulation.run(30)
+    running = plane.get_job(P, "guest")
+    assert running.chip_hours == pytest.approx(4 * 30 / 3600, rel=0.1)
+    simulation.run(100)
+    own, guest = plane.get_job(P, "own"), plane.get_job(P, "guest")
+    assert own.chip_hours == pytest.approx(4 * 229 / 3600, rel=0.02)
+    assert own.cost == pytest.approx((own.chip_hours or 0) * 0.9215)
+    assert guest.chip_hours == pytest.approx(4 * 50 / 3600, rel=0.03)
+    assert guest.cost == pytest.approx((guest.chip_hours or 0) * 3.22)
+
+
 @pytest.mark.parametrize(
     ("kind", "how", "zone", "dollars"),
     [
