@@ -99,7 +99,8 @@ class EmulatedMachine:
             return
         warm_up()
         self._running_engine()
-        give_back("libllvmlite.so")
+        for library in ("libllvmlite.so", "libjax_common.so"):
+            give_back(library)
 
     def _running_engine(self) -> Engine:
         with self._starting:
