@@ -21,11 +21,16 @@ from backend.host.environment import runtime_environment
 
 HERE = Path(__file__).parent
 SAMPLE_SECONDS = 0.1
+GLANCE_SECONDS = 0.005
+GROWTH_BYTES = 8 << 20
 READY_SECONDS = 30.0
 
 
 class Memory(threading.Thread):
-    """Samples the memory of processes and all their children: each page once, however many of them share it."""
+    """Samples the memory of processes and all their children: each page once, however many of them share it.
+
+    A sample is taken every ``SAMPLE_SECONDS``, and as soon as the processes have grown beyond what they ever had.
+    """
 
     def __init__(self, roots: list[int]) -> None:
         super().__init__(daemon=True)
@@ -33,8 +38,15 @@ class Memory(threading.Thread):
         self.peak_bytes = 0
 
     def run(self) -> None:
-        while not self._ended.wait(SAMPLE_SECONDS):
-            self.peak_bytes = max(self.peak_bytes, sum(map(_tree_bytes, self._roots)))
+        processes: list[psutil.Process] = []
+        largest, next_sample = 0, 0.0
+        while not self._ended.wait(GLANCE_SECONDS):
+            now, resident = time.monotonic(), sum(map(_resident_bytes, processes))
+            if now < next_sample and resident < largest + GROWTH_BYTES:
+                continue
+            processes = [each for root in self._roots for each in _tree(root)]
+            self.peak_bytes = max(self.peak_bytes, sum(map(_shared_bytes, processes)))
+            largest, next_sample = max(largest, resident), now + SAMPLE_SECONDS
 
     def end(self) -> int:
         """Stop, and give the peak in bytes."""
@@ -43,14 +55,24 @@ class Memory(threading.Thread):
         return self.peak_bytes
 
 
-def _tree_bytes(pid: int) -> int:
-    total = 0
+def _tree(pid: int) -> list[psutil.Process]:
     with contextlib.suppress(psutil.NoSuchProcess):
         root = psutil.Process(pid)
-        for process in (root, *root.children(recursive=True)):
-            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                total += process.memory_full_info().pss
-    return total
+        return [root, *root.children(recursive=True)]
+    return []
+
+
+def _resident_bytes(process: psutil.Process) -> int:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return int(process.memory_info().rss)
+    return 0
+
+
+def _shared_bytes(process: psutil.Process) -> int:
+    """The process's share of its pages."""
+    with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+        return int(process.memory_full_info().pss)
+    return 0
 
 
 class Side:
