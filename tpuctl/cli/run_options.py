@@ -71,7 +71,7 @@ After = Annotated[
     typer.Option(
         "--after",
         metavar="JOB",
-        help="Run once this job has succeeded; may be given several times.",
+        help="Run once this job, or all of an array, has succeeded; may be given several times.",
         autocompletion=complete.jobs,
         callback=_valid_jobs,
     ),

@@ -29,6 +29,10 @@ from tpuctl.control.job_waits import For, refused, waits
 from tpuctl.store import JobRow, NodeRow, Reader, Transaction
 
 
+MOST_NAMED = 3
+"""Jobs of those that another comes after."""
+
+
 def find(reader: Reader, project: str, name: str) -> JobRow:
     """The job. Raises NotFound."""
     job = reader.job(project=project, name=name)
@@ -45,8 +49,7 @@ def create(change: Transaction, home: Home, executor: LocalExecutor, project: st
     if change.job(project=project, name=name) is not None:
         raise AlreadyExists(f"Resource '{job_name(project, name)}' already exists; delete it or use another name")
     zone = request.zone or next(iter(request.zones), None) or default_zone()
-    for other in request.after:
-        find(change, project, other)
+    request = request.model_copy(update={"after": _named(change, project, request.after)})
     job = JobRow(
         uid=change.new_uid(),
         project=project,
@@ -167,8 +170,20 @@ def _wait_for_slice(change: Transaction, home: Home, executor: LocalExecutor, jo
     return dataclasses.replace(job, waits=waits(For.SLICE, f"slice {node.name} is busy: job {other.name} has it"))
 
 
+def _named(reader: Reader, project: str, names: Sequence[str]) -> list[str]:
+    """The jobs of these names, and all of an array of that name. Raises NotFound."""
+    found: list[str] = []
+    for name in names:
+        array = [row for row in reader.jobs(project=project) if row.name.rpartition("-")[0] == name]
+        array = [row for row in array if str(row.plan.get("arrayIndex")) == row.name.rpartition("-")[2]]
+        one = reader.job(project=project, name=name)
+        found += [row.name for row in array] if array and one is None else [find(reader, project, name).name]
+    return list(dict.fromkeys(found))
+
+
 def _comes_after(names: Sequence[str]) -> str:
-    return f"it runs after {', '.join(names)}"
+    some = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    return f"it runs after {some}"
 
 
 def _make_folder(path: str) -> None:

@@ -13,11 +13,12 @@ import pytest
 from backend.host import output
 from backend.host.executor import LocalExecutor
 from tests.tpuctl.control.conftest import FAKE_RUNTIME
+from tests.tpuctl.control.simulated import Simulation
 from tpuctl.api.api_faults import ApiFault
 from tpuctl.api.errors import FailedPrecondition, InvalidArgument, NotFound
 from tpuctl.api.fleet import FleetFile, PodSpec
 from tpuctl.api.home import Home
-from tpuctl.api.jobs import Job, JobRequest, JobState
+from tpuctl.api.jobs import Job, JobArray, JobRequest, JobState
 from tpuctl.api.nodes import NodeSpec, NodeState
 from tpuctl.control.plane import ControlPlane
 
@@ -252,6 +253,23 @@ def test_a_busy_slice_is_waited_for_in_turn(make: Callable[..., Planes], wait_un
 
 
 @pytest.mark.slow
+def test_a_job_can_come_after_a_whole_array(tmp_path: Path) -> None:
+    fleet = FleetFile(elastic=True, pods=[PodSpec(zone=Z, generation="v4", shape="4x4x4")])
+    simulation = Simulation(tmp_path / "home", fleet)
+    asked = {"acceleratorType": "v4-8", "zone": Z, "workingDirectory": str(tmp_path)}
+    job = JobRequest.model_validate(asked | {"name": "sweep", "command": ["sleep", "5"]})
+    simulation.plane.create_jobs(P, JobArray(job=job, indices=[0, 1, 2, 3]))
+    simulation.job(
+        P, "report", ["sleep", "1"], after=["sweep"], **{name: asked[name] for name in ("acceleratorType", "zone")}
+    )
+    assert simulation.plane.get_job(P, "report").waits_for == "it runs after sweep-0, sweep-1, sweep-2 and 1 more"
+    simulation.run(4)
+    assert simulation.plane.get_job(P, "report").state is JobState.QUEUED
+    simulation.run(12)
+    assert simulation.plane.get_job(P, "report").state is JobState.SUCCEEDED
+    simulation.plane.store.close()
+
+
 def test_what_was_to_come_after_a_failure_fails(make: Callable[..., Planes], wait_until: Wait) -> None:
     plane = make().now
     submit(plane, "raise SystemExit(1)", name="bad")
