@@ -28,7 +28,6 @@ from tpuctl.control.job_states import SliceState, slice_state
 from tpuctl.control.job_waits import For, refused, waits
 from tpuctl.store import JobRow, NodeRow, Reader, Transaction
 
-
 MOST_NAMED = 3
 """Jobs of those that another comes after."""
 
