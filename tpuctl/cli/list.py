@@ -14,13 +14,12 @@ from tpuctl.cli import complete
 from tpuctl.cli.options import Output, Watch
 from tpuctl.cli.output import Column, Format, Resource, short_name, show_list
 from tpuctl.cli.units import UNKNOWN, age_text, seconds_text
+from tpuctl.cli.waits import told
 
 app = typer.Typer(help="List slices, jobs or accelerator types.", no_args_is_help=True)
 
 OneZone = Annotated[str, typer.Option("--zone", metavar="ZONE", help="Only this zone.", show_default="all zones")]
 ALL_ZONES = "-"
-MOST_WAITING = 5
-"""Of more queued jobs than these, the table is not followed by what the others wait for."""
 
 
 def endpoint(node: Resource) -> str:
@@ -168,11 +167,12 @@ def _show_jobs(output: Format) -> None:
 
     found = _read(JOBS)
     show_list(found, JOB_COLUMNS, output, JOBS.empty)
-    waiting = [] if output is not Format.TABLE else [job for job in found if job.get("waitsFor")]
-    for job in waiting[:MOST_WAITING]:
-        terminal.say(f"  {job['name']} waits: {job['waitsFor']}")
-    if len(waiting) > MOST_WAITING:
-        terminal.say(f"  and {len(waiting) - MOST_WAITING} more wait (-o wide)")
+    if output is Format.TABLE:
+        lines, rest = told(found)
+        for names, text in lines:
+            terminal.say(f"  {names} {text}")
+        if rest:
+            terminal.say(f"  and {rest} more wait (-o wide)")
 
 
 def _read(what: Listing, zone: str = ALL_ZONES) -> list[Resource]:

@@ -16,11 +16,11 @@ from tpuctl.cli import training
 from tpuctl.cli.bars import bar, share
 from tpuctl.cli.output import STATE_COLOURS
 from tpuctl.cli.units import UNKNOWN, bytes_text, seconds_text, share_text
+from tpuctl.cli.waits import told
 
 Resource = dict[str, Any]
 
 LATEST_JOBS = 10
-MOST_WAITS = 5
 LIVE = ("QUEUED", "RUNNING")
 ROOMY = 110
 NEARLY_SPENT = 0.8
@@ -77,12 +77,9 @@ def _budget(budget: dict[str, Any] | None) -> list[Text]:
 
 
 def _waits(jobs: Sequence[Resource]) -> list[Text]:
-    """What jobs wait for, and what keeps running ones from going on."""
-    lines = [(job["name"], f"waits: {job['waitsFor']}") for job in jobs if job.get("waitsFor")]
-    lines += [(job["name"], job["trouble"]) for job in jobs if job.get("trouble") and job["state"] in LIVE]
-    found = [Text.assemble((name, "bold"), " ", (text, "yellow")) for name, text in lines[:MOST_WAITS]]
-    rest = len(lines) - len(found)
-    return [*found, Text(f"and {rest} more wait: tpuctl describe job NAME", style="dim")] if rest else found
+    lines, rest = told(jobs)
+    found = [Text.assemble((names, "bold"), " ", (text, "yellow")) for names, text in lines]
+    return [*found, Text(f"and {rest} more: tpuctl describe job NAME", style="dim")] if rest else found
 
 
 def _table(

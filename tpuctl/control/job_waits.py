@@ -37,6 +37,11 @@ def refused(before: Mapping[str, Any] | None, reason: str, now: float, pause: fl
     return waits(For.CAPACITY, reason, now + seconds, tries)
 
 
+def failed(reason: str, since: float, now: float) -> Waits:
+    """Its slice had room and has failed: it is made anew after a pause as long as it has been tried since ``since``."""
+    return waits(For.CAPACITY, reason, now + min(LONGEST_QUOTA_PAUSE_SECONDS, max(QUOTA_PAUSE_SECONDS, now - since)))
+
+
 class Seen(Enum):
     """A slice as a job that waits for it sees it."""
 

@@ -385,7 +385,7 @@ class NodeReconciler:
                 node_failed(change, current, error)
                 owner = None if node.owner_job is None else change.job(uid=node.owner_job)
                 if owner is not None:
-                    slice_failed(change, owner, error)
+                    slice_failed(change, owner, error, had_room=current.placement is not None)
             else:
                 text = error.message
                 change.replace(

@@ -208,6 +208,7 @@ def _restarts(job: JobRow | None) -> bool:
 
 def _reason(fleet: Fleet, wanted: Wanted, now: float, ever: bool) -> str:
     text = shape_text(wanted.kind.name, wanted.num_slices)
+    needed = wanted.kind.num_chips * wanted.num_slices
     found = fleet.obstacles(wanted, now)
     if not found:
         return f"no pod in {wanted.zone} has {wanted.kind.generation.name}"
@@ -216,8 +217,9 @@ def _reason(fleet: Fleet, wanted: Wanted, now: float, ever: bool) -> str:
     best = max(found.values(), key=lambda one: one.free)
     if not ever:
         return f"no pod of {wanted.zone} has room for {text} beside its broken, reserved and spare chips"
+    if best.free == 0:
+        return f"{text} needs {needed} chips; all are in use"
     largest = "none is in one box" if best.largest is None else f"the largest box is {_box(best.largest)}"
-    needed = wanted.kind.num_chips * wanted.num_slices
     return f"{text} needs {needed} chips; {best.free} are free, {largest}"
 
 

@@ -476,8 +476,7 @@ class ControlPlane:
     def list_jobs(self, project: str) -> list[Job]:
         """The jobs in the order they were asked for, without the older rows of metrics."""
         with self.store.read() as reader:
-            rows = reader.jobs(project=project)
-        rows.sort(key=lambda row: (row.create_time, row.plan.get("arrayIndex", 0)))
+            rows = sorted(reader.jobs(project=project), key=_asked_for)
         return [self._job(row).model_copy(update={"metrics_tail": []}) for row in rows]
 
     def get_job(self, project: str, name: str) -> Job:
@@ -511,7 +510,7 @@ class ControlPlane:
 
     def status(self, project: str) -> ControlPlaneStatus:
         with self.store.read() as reader:
-            rows, running = reader.nodes(project=project), reader.jobs(project=project)
+            rows, running = reader.nodes(project=project), sorted(reader.jobs(project=project), key=_asked_for)
             budget = budgets.view(reader, project)
         said = dict(zip((row.uid for row in rows), telemetry.ask_all(self.home, rows), strict=True))
         views = []
@@ -622,6 +621,11 @@ class ControlPlane:
         """The job with the metrics of its attempts so far, and of the present one, whose ``rows`` are given."""
         before = [one.metrics_tail for one in view.attempts if one.number < view.attempt]
         return view.model_copy(update={"metrics_tail": joined([*before, rows])})
+
+
+def _asked_for(job: JobRow) -> tuple[float, int]:
+    """Jobs in the order they were asked for; those of an array by their numbers."""
+    return job.create_time, job.plan.get("arrayIndex", 0)
 
 
 def _in(project: str, zone: str) -> dict[str, object]:

@@ -38,10 +38,10 @@ def test_what_a_wide_terminal_has_room_for_is_all_there() -> None:
 
 
 def test_a_status_says_why_jobs_wait_and_how_many_more_do() -> None:
-    waiting = [
-        JOB | {"name": f"j{number}", "state": "QUEUED", "waitsFor": "v4-512 needs 256 chips"} for number in range(7)
+    alike = [
+        JOB | {"name": f"j{number}", "state": "QUEUED", "waitsFor": "v4-512 needs 256 chips"} for number in range(5)
     ]
-    text = shown(80, waiting)
-    assert "j4 waits: v4-512 needs 256 chips" in text
-    assert "j5 waits" not in text
-    assert "and 2 more wait" in text
+    text = shown(80, alike)
+    assert "j0, j1, j2 and 2 more wait: v4-512 needs 256 chips" in text
+    others = [JOB | {"name": f"k{number}", "state": "QUEUED", "waitsFor": f"reason {number}"} for number in range(7)]
+    assert "and 3 more: tpuctl describe job NAME" in shown(80, [*alike, *others])

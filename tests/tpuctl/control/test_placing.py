@@ -131,7 +131,7 @@ def test_a_queued_resource_waits_for_room_and_says_why(make: Make, wait_until: W
     wait_until(lambda: len(plane.queue(P).waiting) == 2)
     first, second = plane.queue(P).waiting
     assert (first.name.rpartition("/")[2], first.position, second.position) == ("q", 1, 2)
-    assert first.reason == "v4-256 needs 128 chips; 0 are free, none is in one box"
+    assert first.reason == "v4-256 needs 128 chips; all are in use"
     delete(plane, "a")
     wait_until(lambda: queued_state(plane, "q") is QueuedState.ACTIVE)
     assert queued_state(plane, "r") is QueuedState.WAITING_FOR_RESOURCES
