@@ -122,11 +122,14 @@ def test_the_list_says_what_queued_jobs_wait_for(tpuctl, plane):
         plane.add_job(f"wait-{number}", state="QUEUED", waitsFor="slice mine is busy: job a has it")
     for number in range(6):
         plane.add_job(f"after-{number}", state="QUEUED", waitsFor=f"it runs after job {number}")
-    said = tpuctl("list", "jobs").stderr
+    result = tpuctl("list", "jobs")
+    said = result.stderr
     assert "wait-0, wait-1, wait-2 and 1 more wait: slice mine is busy: job a has it" in said
     assert "after-3 waits: it runs after job 3" in said
     assert "after-4" not in said
     assert "and 2 more wait (-o wide)" in said
+    assert "wait:" not in result.stdout
+    assert tpuctl("list", "jobs", "-o", "json").stderr == ""
 
 
 @pytest.mark.parametrize("width", [80, 120])
