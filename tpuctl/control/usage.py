@@ -42,15 +42,18 @@ def summed(rows: Iterable[UsageRow], by: UsageBy, since: float, now: float) -> l
 
 
 def of_job(reader: Reader, job: JobRow) -> tuple[float, float | None]:
-    """The chip-hours of a job in all its attempts and what they cost; None where there is no price.
+    """The chip-hours of a job in all its attempts and what they cost; None where there is no price, or none yet.
 
-    Of a slice that was made for it as long as that was READY, of another as long as the job ran there.
+    Of a slice that was made for it as long as that was READY, of another as long as the job ran there; of one that is
+    kept until the job's end.
     """
     if job.ephemeral_slice:
         rows = [row for row in reader.usages(project=job.project, job=job.name) if row.create_time >= job.create_time]
+        if job.keep_slice and job.end_time is not None:
+            rows = [_within(row, 0.0, job.end_time) for row in rows]
     else:
         rows = [
-            dataclasses.replace(row, create_time=max(row.create_time, start), end_time=min(row.end_time or end, end))
+            _within(row, start, end)
             for row in reader.usages(project=job.project, zone=job.zone, name=job.slice)
             for start, end in _runs(job, reader.now)
             if row.create_time < end and start < (row.end_time or end)
@@ -58,7 +61,12 @@ def of_job(reader: Reader, job: JobRow) -> tuple[float, float | None]:
     found = summed(rows, UsageBy.PROJECT, 0.0, reader.now)
     costs = [one.cost for one in found]
     known = [cost for cost in costs if cost is not None]
-    return sum(one.chip_hours for one in found), sum(known) if len(known) == len(costs) else None
+    return sum(one.chip_hours for one in found), sum(known) if costs and len(known) == len(costs) else None
+
+
+def _within(row: UsageRow, start: float, end: float) -> UsageRow:
+    """What of it lies in that time."""
+    return dataclasses.replace(row, create_time=max(row.create_time, start), end_time=min(row.end_time or end, end))
 
 
 def _runs(job: JobRow, now: float) -> Iterator[tuple[float, float]]:
