@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rich import box
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -28,11 +28,28 @@ def slice_picture(found: Mapping[str, Any], width: int) -> RenderableType:
     """``found`` is a slice's telemetry, in which that of cores may be missing; ``width`` is in columns."""
     kind = accelerator_type(found["type"], found.get("topology") or None)
     num_slices, cores = found.get("numSlices", 1), found.get("perCore", [])
+    picture: RenderableType
     if num_slices > 1 or kind.num_chips > DRAWN_CHIPS or len(kind.shape) > 2:
         from tpuctl.cli.chip_map import chip_map
 
-        return chip_map(kind, num_slices, cores, width, failed_chips(found))
-    return chip_picture(kind, cores, failed_chips(found))
+        picture = chip_map(kind, num_slices, cores, width, failed_chips(found))
+    else:
+        picture = chip_picture(kind, cores, failed_chips(found))
+    links = [" - ".join(fault["where"]) for fault in shown_faults(found) if fault["part"] == "link"]
+    return Group(picture, Text(f"failed links: {', '.join(links)}", style="red")) if links else picture
+
+
+def shown_faults(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The faults of a slice's telemetry, coordinates with as many numbers as its topology has."""
+    rank = len(accelerator_type(found["type"], found.get("topology") or None).shape)
+    return [
+        fault | {name: [_cut(place, rank) for place in fault[name]] for name in ("where", "chips") if fault.get(name)}
+        for fault in found.get("faults") or []
+    ]
+
+
+def _cut(place: str, rank: int) -> str:
+    return ",".join(place.split(",")[:rank])
 
 
 def failed_chips(found: Mapping[str, Any]) -> frozenset[Place]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -98,9 +98,10 @@ def repair(name: SliceName, zone: Zone = None) -> None:
 @app.command("list")
 def list_faults(name: SliceName, zone: Zone = None, output: Output = Format.TABLE) -> None:
     """List what of a slice has failed."""
+    from tpuctl.cli.chip_picture import shown_faults
     from tpuctl.cli.describe import read_slice
 
-    found: list[dict[str, Any]] = read_slice(name, zone).get("faults") or []
+    found = shown_faults(read_slice(name, zone))
     rows = [row | {"name": f"{row['part']}/{'/'.join(row['where'])}"} for row in found]
     show_list(rows, COLUMNS, output, f"All parts of slice {name} work.")
 
