@@ -42,5 +42,11 @@ def total(attempts: list[dict[str, Any]], name: str) -> float | None:
 
 
 def ended_after(attempts: list[dict[str, Any]]) -> list[tuple[Why, float]]:
-    """Why each has ended, and after how many seconds."""
-    return [(Why(one["ended"]), float(one.get("hostSeconds") or 0.0)) for one in attempts]
+    """Why each has ended, and after how many seconds: also one that no worker could tell the time of."""
+    return [(Why(one["ended"]), _seconds(Attempt.model_validate(one))) for one in attempts]
+
+
+def _seconds(one: Attempt) -> float:
+    if one.start_time is None or one.end_time is None:
+        return one.host_seconds or 0.0
+    return (one.end_time - one.start_time).total_seconds()

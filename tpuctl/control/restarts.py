@@ -37,6 +37,8 @@ LONGEST_PAUSE_SECONDS = 60.0
 """Between attempts that fail, or are lost early, one after the other: twice as long each time."""
 EARLY_SECONDS = 60.0
 """One that is lost later has had its chance."""
+LONG_SECONDS = 600.0
+"""One that has run for so long is the first in a row, however it ended."""
 
 _RUNTIME_GONE = (NodeState.REPAIRING, NodeState.RESTARTING, NodeState.STARTING)
 
@@ -83,6 +85,8 @@ def pause(ends: Sequence[tuple[Why, float]]) -> float:
         if why in _LOST and seconds >= EARLY_SECONDS:
             break
         in_a_row += 1
+        if seconds >= LONG_SECONDS:
+            break
     if in_a_row == 0 or (in_a_row == 1 and ends[-1][0] in _LOST):
         return 0.0
     return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (in_a_row - 1))

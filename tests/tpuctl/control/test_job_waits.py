@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from tpuctl.api.jobs import JobPlan, JobState, RestartPolicy
+from tpuctl.control.attempts import ended_after
 from tpuctl.control.job_waits import For, Seen, WaitAction, refused, wait_action
 from tpuctl.control.restarts import RESTARTS, Why, pause, restarts, why_ended
 
@@ -75,6 +76,12 @@ def test_why_an_attempt_ended(state: JobState, noticed: bool, gone: bool, late: 
     assert why_ended(state, None, 0.0, noticed=noticed, slice_gone=gone, timed_out=late) is why
 
 
+def test_how_long_an_attempt_ran_is_known_where_no_worker_says_so() -> None:
+    times = {"startTime": "2027-01-15T08:00:00Z", "endTime": "2027-01-15T08:10:00Z"}
+    said = [{"number": 1, "ended": "slice broken", **times}, {"number": 2, "ended": "failed", "hostSeconds": 7.0}]
+    assert ended_after(said) == [(Why.SLICE_BROKEN, 600.0), (Why.FAILED, 7.0)]
+
+
 def test_pauses_grow_with_failures_in_a_row() -> None:
     failed, early, late = (Why.FAILED, 500.0), (Why.PREEMPTED, 5.0), (Why.PREEMPTED, 500.0)
     assert [pause([failed] * count) for count in (1, 2, 3, 10)] == [1, 2, 4, 60]
@@ -82,6 +89,9 @@ def test_pauses_grow_with_failures_in_a_row() -> None:
     assert pause([failed, late, failed]) == 1
     assert [pause([early] * count) for count in (1, 2, 3, 10)] == [0, 2, 4, 60]
     assert pause([early, early, late]) == 0
+    long = (Why.FAILED, 3600.0)
+    assert [pause([failed] * 5 + [long] * count) for count in (1, 2, 3)] == [1, 1, 1]
+    assert pause([failed, long, failed]) == 2
     waits = None
     for seconds in (5, 10, 20, 40, 60, 60):
         waits = refused(waits, "no", 100.0)
