@@ -40,15 +40,36 @@ def find(reader: Reader, project: str, name: str) -> JobRow:
     return job
 
 
-def create(change: Transaction, home: Home, executor: LocalExecutor, project: str, request: JobRequest) -> JobRow:
-    """A new job in state QUEUED, with the slice it asks for and its job.json. Raises ApiError."""
+def create_array(
+    change: Transaction, home: Home, executor: LocalExecutor, project: str, request: JobRequest, indices: Sequence[int]
+) -> list[JobRow]:
+    """Jobs NAME-INDEX. Raises ApiError."""
+    name = request.name or invent_name(request.command)
+    after = named(change, project, request.after)
+    each = ({"name": f"{name}-{index}", "array_index": index} for index in dict.fromkeys(indices))
+    return [create(change, home, executor, project, request.model_copy(update=one), after) for one in each]
+
+
+def create(
+    change: Transaction,
+    home: Home,
+    executor: LocalExecutor,
+    project: str,
+    request: JobRequest,
+    after: list[str] | None = None,
+) -> JobRow:
+    """A new job in state QUEUED, with the slice it asks for and its job.json. Raises ApiError.
+
+    ``after`` are the names of the jobs it comes after, where they have been looked up.
+    """
     check_project(project)
     name = check_id("job", request.name or invent_name(request.command))
     check(request)
     if change.job(project=project, name=name) is not None:
         raise AlreadyExists(f"Resource '{job_name(project, name)}' already exists; delete it or use another name")
     zone = request.zone or next(iter(request.zones), None) or default_zone()
-    request = request.model_copy(update={"after": _named(change, project, request.after)})
+    if request.after:
+        request = request.model_copy(update={"after": after or named(change, project, request.after)})
     job = JobRow(
         uid=change.new_uid(),
         project=project,
@@ -169,15 +190,21 @@ def _wait_for_slice(change: Transaction, home: Home, executor: LocalExecutor, jo
     return dataclasses.replace(job, waits=waits(For.SLICE, f"slice {node.name} is busy: job {other.name} has it"))
 
 
-def _named(reader: Reader, project: str, names: Sequence[str]) -> list[str]:
+def named(reader: Reader, project: str, names: Sequence[str]) -> list[str]:
     """The jobs of these names, and all of an array of that name. Raises NotFound."""
     found: list[str] = []
     for name in names:
-        array = [row for row in reader.jobs(project=project) if row.name.rpartition("-")[0] == name]
-        array = [row for row in array if str(row.plan.get("arrayIndex")) == row.name.rpartition("-")[2]]
         one = reader.job(project=project, name=name)
-        found += [row.name for row in array] if array and one is None else [find(reader, project, name).name]
+        array = _array(reader, project, name) if one is None else []
+        found += array or [find(reader, project, name).name]
     return list(dict.fromkeys(found))
+
+
+def _array(reader: Reader, project: str, name: str) -> list[str]:
+    """The jobs of an array by their numbers; none if there is none."""
+    numbers = {row.name: row.plan.get("arrayIndex") for row in reader.jobs(project=project)}
+    found = {job: number for job, number in numbers.items() if number is not None and job == f"{name}-{number}"}
+    return sorted(found, key=found.__getitem__)
 
 
 def _comes_after(names: Sequence[str]) -> str:

@@ -447,17 +447,7 @@ class ControlPlane:
         """Jobs NAME-INDEX, all or none."""
 
         def create(change: Transaction) -> list[JobRow]:
-            name = array.job.name or jobs.invent_name(array.job.command)
-            return [
-                jobs.create(
-                    change,
-                    self.home,
-                    self.executor,
-                    project,
-                    array.job.model_copy(update={"name": f"{name}-{index}", "array_index": index}),
-                )
-                for index in dict.fromkeys(array.indices)
-            ]
+            return jobs.create_array(change, self.home, self.executor, project, array.job, array.indices)
 
         return [self._job(row) for row in self._change(create)]
 

@@ -252,7 +252,6 @@ def test_a_busy_slice_is_waited_for_in_turn(make: Callable[..., Planes], wait_un
     assert jobs[0].end_time <= jobs[1].start_time <= jobs[1].end_time <= jobs[2].start_time  # type: ignore[operator]
 
 
-@pytest.mark.slow
 def test_a_job_can_come_after_a_whole_array(tmp_path: Path) -> None:
     fleet = FleetFile(elastic=True, pods=[PodSpec(zone=Z, generation="v4", shape="4x4x4")])
     simulation = Simulation(tmp_path / "home", fleet)
@@ -270,6 +269,7 @@ def test_a_job_can_come_after_a_whole_array(tmp_path: Path) -> None:
     simulation.plane.store.close()
 
 
+@pytest.mark.slow
 def test_what_was_to_come_after_a_failure_fails(make: Callable[..., Planes], wait_until: Wait) -> None:
     plane = make().now
     submit(plane, "raise SystemExit(1)", name="bad")
