@@ -295,6 +295,7 @@ INDEXES = (
     Index("queued_in_order", queued_resources.c.project, queued_resources.c.create_time),
     Index("queued_by_state", queued_resources.c.state),
     Index("jobs_by_state", jobs.c.state),
+    Index("jobs_by_slice", jobs.c.slice),
 )
 """For what is asked often: without them each question would be one to every row."""
 ADDED: dict[int, tuple[Column[Any], ...]] = {
