@@ -17,11 +17,13 @@ Counts = np.ndarray[Any, np.dtype[np.int64]]
 class Cores:
     """Some of a slice's cores, in their order: an index of arrays that have one element for each core of the slice."""
 
-    __slots__ = ("ids", "index", "views")
+    __slots__ = ("ids", "index", "only", "views")
 
     def __init__(self, ids: Sequence[int], arrays: Sequence[Counts]) -> None:
         self.ids = list(ids)
         first, last = self.ids[0], self.ids[-1]
+        self.only = first if len(self.ids) == 1 else None
+        """The core if there is one: plain numbers are counted faster than arrays of one."""
         adjacent = self.ids == list(range(first, last + 1))
         self.index: slice | Counts = slice(first, last + 1) if adjacent else np.array(self.ids, np.int64)
         self.views = [array[self.index] for array in arrays] if adjacent else None
@@ -90,14 +92,19 @@ class Hbm:
             self._add(cores, -size_bytes)
 
     def _add(self, cores: Cores, size_bytes: int) -> None:
-        if cores.views is not None:
+        if cores.only is not None:
+            self.in_use[cores.only] += size_bytes
+        elif cores.views is not None:
             cores.views[0] += size_bytes
         else:
             self.in_use[cores.index] += size_bytes
 
     def _take(self, cores: Cores, size_bytes: int, count: int, largest_bytes: int) -> None:
         self._add(cores, size_bytes)
-        if cores.views is not None:
+        if cores.only is not None:
+            self.allocations[cores.only] += count
+            self.largest[cores.only] = max(self.largest.item(cores.only), largest_bytes)
+        elif cores.views is not None:
             _, _, allocations, largest = cores.views
             allocations += count
             np.maximum(largest, largest_bytes, out=largest)
@@ -107,6 +114,13 @@ class Hbm:
 
     def _first_full(self, cores: Cores, size_bytes: int) -> tuple[int, str] | None:
         """A core that has no ``size_bytes`` more, and what it has; else they are counted in the peak."""
+        if (only := cores.only) is not None:
+            needed = self.in_use.item(only) + size_bytes
+            if needed > self.limit_bytes:
+                return only, size_text(self.limit_bytes - needed + size_bytes)
+            if needed > self.peak.item(only):
+                self.peak[only] = needed
+            return None
         in_use, peak, *_ = cores.views or (self.in_use[cores.index], self.peak[cores.index])
         wanted = in_use + size_bytes
         worst = int(wanted.argmax())

@@ -83,7 +83,10 @@ class _Variant:
 
     block: Block
     context: Context
-    uniform_results: list[bool]
+    results: list[tuple[int, bool, tuple[int, ...], np.dtype[Any]]]
+    """Of each result its value, whether it is uniform, and the shape and type of its array."""
+    written: list[tuple[int, int]]
+    """Values that steps write into the arrays of results, and which results those are."""
     transient: list[int]
 
 
@@ -103,35 +106,29 @@ class Loaded:
         ``host`` is where the program's callbacks are, if it has any. Raises the error of a callback that fails.
         """
         program = self._program
-        variant = self._variant(tuple(argument.uniform for argument in arguments))
-        environment = variant.block.environment
+        variant = self._variant(tuple([argument.uniform for argument in arguments]))
+        block, take = variant.block, self._engine.pool.take
+        environment = block.environment
         variant.context.host = host
-        for value, argument in zip(program.body.parameters, arguments, strict=True):
+        for value, argument in zip(block.parameters, arguments, strict=True):
             environment[value] = argument.array
-        outputs = self._outputs(variant)
-        for value in variant.block.written:
-            environment[value] = outputs[variant.block.returns.index(value)]
+        outputs = [take(shape, dtype) for _, _, shape, dtype in variant.results]
+        for value, result in variant.written:
+            environment[value] = outputs[result]
         flush_denormals(True)
         try:
             with np.errstate(all="ignore"):
-                variant.block.run()
+                block.run()
         finally:
             flush_denormals(False)
         results = []
-        for value, uniform, array in zip(variant.block.returns, variant.uniform_results, outputs, strict=True):
+        for (value, uniform, _, _), array in zip(variant.results, outputs, strict=True):
             if environment[value] is not array:
                 np.copyto(array, environment[value])
             results.append(Value(array, uniform))
         for value in variant.transient:
             environment[value] = None  # keep nobody's memory alive
         return Launch(results, program.cost.device_seconds, program.cost.mxu_seconds)
-
-    def _outputs(self, variant: _Variant) -> list[Array]:
-        cores = self._program.num_cores
-        return [
-            self._engine.pool.take(kind.shape if uniform else (cores, *kind.shape), kind.dtype)
-            for kind, uniform in zip(self._program.results, variant.uniform_results, strict=True)
-        ]
 
     def _variant(self, uniform: tuple[bool, ...]) -> _Variant:
         with self._lock:
@@ -151,7 +148,12 @@ class Loaded:
         ]
         context = Context(self._engine.kernels, self._engine.arena, Layout(), self._engine.workers, cores)
         block = lower(computation, parameters, context, outputs=frozenset(computation.returns))
-        return _Variant(block, context, [computation.uniform[value] for value in computation.returns], block.transient)
+        results = [
+            (value, computation.uniform[value], _shape(kind, computation.uniform[value], cores), kind.dtype)
+            for value, kind in zip(block.returns, program.results, strict=True)
+        ]
+        written = [(value, block.returns.index(value)) for value in block.written]
+        return _Variant(block, context, results, written, block.transient)
 
 
 def _shape(kind: TensorType, uniform: bool, cores: int) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Value:
     """One array of a program for all its cores.
 
@@ -22,7 +22,7 @@ class Value:
     uniform: bool
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Launch:
     """What a run made: results in the program's order, and the simulated seconds that one core took."""
 
