@@ -65,10 +65,11 @@ def delete_job(names: JobNames, yes: Yes = False) -> None:
     from tpuctl.cli.plane import connect
 
     with connect() as client:
-        for name in names:
-            job = client.get_job(name)
+        jobs = {name: client.get_job(name) for name in names}
+        for name, job in jobs.items():
             if not job.state.ended:
                 raise FailedPrecondition(f"job {name} is {job.state}; end it first: tpuctl cancel job {name}")
+        for name, job in jobs.items():
             question = f"Delete job {name} ({job.state}) with its logs, metrics and artifacts?"
             if not yes and terminal.is_interactive() and not typer.confirm(question, err=True):
                 continue

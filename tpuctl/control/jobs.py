@@ -229,9 +229,16 @@ def cancel(change: Transaction, job: JobRow) -> JobRow:
 
 
 def delete(change: Transaction, job: JobRow) -> None:
-    """Forget an ended job. Its directory is removed afterwards. Raises FailedPrecondition while it runs."""
+    """Forget an ended job. Its directory is removed afterwards.
+
+    Raises FailedPrecondition while it runs, and while others wait to come after it, which would fail.
+    """
     if not job.state.ended:
         raise FailedPrecondition(f"job {job.name} is {job.state}; end it first: tpuctl cancel job {job.name}")
+    for other in change.jobs(project=job.project, state=JobState.QUEUED):
+        if other.waits is not None and other.waits["kind"] == For.JOBS and job.name in other.plan.get("after", []):
+            what = f"job {other.name} is to run after it and others"
+            raise FailedPrecondition(f"{what}; wait for that, or end it: tpuctl cancel job {other.name}")
     change.delete(job)
     change.event(job.full_name, "deleted")
 

@@ -221,10 +221,10 @@ def test_jobs_that_have_ended_are_deleted(tpuctl, plane):
     for name, state in (("a", "SUCCEEDED"), ("b", "FAILED"), ("c", "RUNNING")):
         plane.add_job(name, state=state)
         plane.set(f"{JOBS}/{name}", {}, "DELETE")
-    result = tpuctl("delete", "job", "a", "b", "--yes")
+    result = tpuctl("delete", "job", "a", "b", "a", "--yes")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "Job b is deleted" in result.stderr
-    refused = tpuctl("delete", "job", "c", "--yes")
+    refused = tpuctl("delete", "job", "a", "c", "--yes")
     assert refused.exit_code != 0
     assert "job c is RUNNING; end it first: tpuctl cancel job c" in refused.stderr
     deleted = [path for method, path, _ in plane.requests if method == "DELETE"]

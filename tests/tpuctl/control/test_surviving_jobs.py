@@ -235,6 +235,24 @@ def test_a_job_waits_for_room_and_others_wait_for_it(make: Callable[..., Planes]
     assert starts == sorted(starts, key=lambda start: start.timestamp() if start else 0)
 
 
+def test_a_job_that_others_wait_to_come_after_is_not_deleted(tmp_path: Path) -> None:
+    fleet = FleetFile(elastic=True, pods=[PodSpec(zone=Z, generation="v4", shape="4x4x4")])
+    simulation = Simulation(tmp_path / "home", fleet)
+    where = {"acceleratorType": "v4-8", "zone": Z}
+    for name, seconds in (("short", "2"), ("long", "20")):
+        simulation.job(P, name, ["sleep", seconds], **where)
+    simulation.job(P, "report", ["sleep", "1"], after=["short", "long"], **where)
+    simulation.run(6)
+    assert simulation.plane.get_job(P, "short").state is JobState.SUCCEEDED
+    with pytest.raises(FailedPrecondition, match=r"report is to run after it.*tpuctl cancel job report"):
+        simulation.plane.delete_job(P, "short")
+    simulation.run(20)
+    simulation.plane.delete_job(P, "short")
+    simulation.run(4)
+    assert simulation.plane.get_job(P, "report").state is JobState.SUCCEEDED
+    simulation.plane.store.close()
+
+
 @pytest.mark.slow
 def test_a_busy_slice_is_waited_for_in_turn(make: Callable[..., Planes], wait_until: Wait) -> None:
     planes = make()
