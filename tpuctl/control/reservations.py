@@ -21,6 +21,7 @@ from tpuctl.control.fault_errors import Asked, reservation
 from tpuctl.control.fleet import Fleet
 from tpuctl.control.hosted import kind_of
 from tpuctl.control.provisioning import reservation_of
+from tpuctl.control.reserved import is_meant
 from tpuctl.control.views import moment
 from tpuctl.store import NodeRow, Reader, Transaction
 from tpuctl.store.rows import ReservationRow
@@ -60,7 +61,7 @@ def in_use(reader: Reader, rows: list[ReservationRow]) -> dict[str, int]:
 
 def may(row: ReservationRow, project: str, wanted: str) -> bool:
     """Whether a project may use a reservation; ``wanted`` is the one that it asks for, "" or "-" for any."""
-    return wanted in ("", "-", row.name) and (project == row.project or project in row.shared_with)
+    return is_meant(row.name, wanted) and (project == row.project or project in row.shared_with)
 
 
 def is_active(row: ReservationRow, now: float) -> bool:

@@ -34,9 +34,14 @@ class Reserved:
         return self.start <= now < self.end
 
     def is_for(self, reservation: str, project: str) -> bool:
-        """Whether a slice gets them that is of that reservation, "" for any, and project, "" for whoever asks."""
+        """Whether a slice of that reservation, "" for any, and of that project, "" for whoever asks, gets them."""
         allowed = self.projects is None or project == "" or project in self.projects
-        return allowed and reservation in ("", "-", self.reservation)
+        return allowed and is_meant(self.reservation, reservation)
+
+
+def is_meant(name: str, wanted: str) -> bool:
+    """Whether a reservation is the one that is asked for; "" or "-" is any."""
+    return wanted in ("", "-", name)
 
 
 def of_row(row: ReservationRow, chips: Masks) -> Reserved:
