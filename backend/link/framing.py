@@ -44,6 +44,7 @@ class FrameReader(Generic[_T]):
         self._sock = sock
         self._decoder: msgspec.msgpack.Decoder[_T] = msgspec.msgpack.Decoder(kind)
         self._pending = b""
+        self._buffer = memoryview(bytearray(_READ_BYTES))  # recv takes fresh pages from the system, and gives them back
 
     def read(self, flags: int = 0) -> list[_T]:
         """Wait for bytes and return the messages that they complete, perhaps none.
@@ -74,10 +75,10 @@ class FrameReader(Generic[_T]):
         return messages
 
     def _receive(self, flags: int) -> bytes:
-        data = self._sock.recv(_READ_BYTES, flags)
-        if not data:
+        count = self._sock.recv_into(self._buffer, 0, flags)
+        if not count:
             raise EndOfStream
-        return data
+        return bytes(self._buffer[:count])
 
     def _receive_rest(self, begun: memoryview, size: int) -> bytearray:
         """A large frame's body, received in place."""
