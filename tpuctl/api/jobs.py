@@ -78,11 +78,14 @@ class JobRequest(JobPlan):
     environment: dict[str, str] = Field(default_factory=dict)
 
 
+Indices = Annotated[list[Annotated[int, Field(ge=0, lt=10**9)]], Field(min_length=1, max_length=1000)]
+
+
 class JobArray(Model):
     """The same job once for each of ``indices``, named NAME-INDEX."""
 
     job: JobRequest
-    indices: list[int] = Field(min_length=1, max_length=1000)
+    indices: Indices
 
 
 class WorkerPhase(StrEnum):

@@ -123,7 +123,7 @@ def run_job(
     if slice is not None and (shaped or keep or slices > 1 or spot or more_zones):
         what = "--type, --generation, --topology, --slices, --spot, --keep and more zones are for one made for the job"
         raise Problem(f"--slice names a slice that is there; {what}", "", exit_codes.USAGE)
-    if scale is not None and (slice is not None or shaped or slices > 1 or processes or worker or keep):
+    if scale is not None and (slice or shaped or slices > 1 or processes or worker or keep or array or every):
         what = "it runs on the slices it makes, each driven by one process"
         raise Problem(f"--scale goes with no other of tpuctl's options but --name and --zone: {what}", "", 2)
     workers = chosen(worker)
@@ -136,8 +136,6 @@ def run_job(
 
         wanted = kinds(scale)
         found = with_measured(found, MODELS[words[0]].measured) if words[0] in MODELS else found
-    if array is not None and every is not None:
-        raise Problem("--array and --every do not go together", "schedule each job by itself", exit_codes.USAGE)
     numbers = None if array is None else run_options.indices(array)
     kind = None if slice or scale else _kind(found.accelerator_type, type, generation, topology)
     spec = Node() if kind is None else spec_of(kind)
@@ -172,7 +170,7 @@ def run_job(
         if every is not None:
             from tpuctl.cli import schedules
 
-            schedules.create(client, every, request, output)
+            schedules.create(client, every, request, numbers, output)
             return
         if numbers is not None:
             from tpuctl.cli.arrays import run_array

@@ -85,7 +85,7 @@ Array = Annotated[
 ]
 Every = Annotated[
     str | None,
-    typer.Option("--every", metavar="WHEN", help="Run it every hour, day, week or 2h, or by a cron expression (UTC)."),
+    typer.Option("--every", metavar="WHEN", help="Run it, or its array, every hour, day, week, 2h or by cron (UTC)."),
 ]
 
 

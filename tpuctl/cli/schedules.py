@@ -20,12 +20,23 @@ def _time(row: dict[str, Any], field: str) -> str:
     return f"{text[:10]} {text[11:16]}" if text else UNKNOWN
 
 
+def _last(row: dict[str, Any]) -> str:
+    """Of an array ``nightly-20261130-043000-*``."""
+    return str(row.get("lastJob", UNKNOWN)) + ("-*" if row.get("lastJob") and row.get("indices") else "")
+
+
+def _jobs(row: dict[str, Any]) -> str:
+    count = len(set(row.get("indices") or [0]))
+    return f"{count} job{'s' if count > 1 else ''}"
+
+
 COLUMNS = (
     Column("NAME", lambda row: row["name"]),
     Column("EVERY", lambda row: row["every"]),
     Column("NEXT (UTC)", lambda row: _time(row, "nextTime")),
     Column("RUNS", lambda row: str(row["runs"])),
-    Column("LAST JOB", lambda row: row.get("lastJob", UNKNOWN)),
+    Column("LAST JOB", _last),
+    Column("JOBS", _jobs, wide=True),
     Column("MISSED", lambda row: str(row["missed"]), wide=True),
     Column("SKIPPED", lambda row: str(row["skipped"]), wide=True),
     Column("LAST (UTC)", lambda row: _time(row, "lastTime"), wide=True),
@@ -35,14 +46,15 @@ COLUMNS = (
 Name = Annotated[str, typer.Argument(metavar="NAME", help="As `list schedules` shows it.", callback=valid_job)]
 
 
-def create(client: Client, every: str, request: JobRequest, output: Format) -> None:
-    """Have the job run again and again, and say so."""
+def create(client: Client, every: str, request: JobRequest, numbers: list[int] | None, output: Format) -> None:
+    """Have the job, or an array of it, run again and again, and say so."""
     from tpuctl.cli import terminal
     from tpuctl.cli.output import show_data
 
-    made = client.create_schedule(request.name or "job", every, request)
+    made = client.create_schedule(request.name or "job", every, request, numbers)
     found = made.to_json()
-    terminal.say(f"Schedule {made.name}: every {made.every}, next at {_time(found, 'nextTime')} UTC")
+    each = f", {_jobs(found)} each" if numbers else ""
+    terminal.say(f"Schedule {made.name}: every {made.every}{each}, next at {_time(found, 'nextTime')} UTC")
     terminal.say(f"  to end that: tpuctl delete schedule {made.name}")
     if output.is_data:
         show_data(found, output)

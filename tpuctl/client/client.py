@@ -142,12 +142,14 @@ class Client:
         wanted = JobArray(job=placed, indices=list(indices))
         return JobList.model_validate(self._transport.call("POST", f"{self._jobs}:array", body=wanted.to_json())).jobs
 
-    def create_schedule(self, name: str, every: str, request: JobRequest) -> Schedule:
-        """Run the job again and again."""
+    def create_schedule(
+        self, name: str, every: str, request: JobRequest, indices: Sequence[int] | None = None
+    ) -> Schedule:
+        """Run the job, or an array of it, again and again."""
         from tpuctl.api.schedules import Schedule, ScheduleRequest
 
         placed = request if request.zone else request.model_copy(update={"zone": self.zone})
-        wanted = ScheduleRequest(name=name, every=every, job=placed)
+        wanted = ScheduleRequest(name=name, every=every, job=placed, indices=None if indices is None else list(indices))
         path = f"/tpuctl/v1/projects/{self.project}/schedules"
         return Schedule.model_validate(self._transport.call("POST", path, body=wanted.to_json()))
 

@@ -195,16 +195,15 @@ def named(reader: Reader, project: str, names: Sequence[str]) -> list[str]:
     found: list[str] = []
     for name in names:
         one = reader.job(project=project, name=name)
-        array = _array(reader, project, name) if one is None else []
-        found += array or [find(reader, project, name).name]
+        array = array_of(reader, project, name) if one is None else []
+        found += [row.name for row in array] or [find(reader, project, name).name]
     return list(dict.fromkeys(found))
 
 
-def _array(reader: Reader, project: str, name: str) -> list[str]:
-    """The jobs of an array by their numbers; none if there is none."""
-    numbers = {row.name: row.plan.get("arrayIndex") for row in reader.jobs(project=project)}
-    found = {job: number for job, number in numbers.items() if number is not None and job == f"{name}-{number}"}
-    return sorted(found, key=found.__getitem__)
+def array_of(reader: Reader, project: str, name: str) -> list[JobRow]:
+    """The jobs of an array, in the order of their numbers; none if there is none."""
+    found = [row for row in reader.jobs(project=project) if row.name == f"{name}-{row.plan.get('arrayIndex')}"]
+    return sorted(found, key=lambda row: int(row.plan["arrayIndex"]))
 
 
 def _comes_after(names: Sequence[str]) -> str:

@@ -15,10 +15,10 @@ from tpuctl.api.schedules import Schedule, ScheduleRequest
 from tpuctl.control import due_times, jobs
 from tpuctl.control.job_files import ENVIRONMENT
 from tpuctl.control.views import moment
-from tpuctl.store import Reader, ScheduleRow, Store, Transaction
+from tpuctl.store import JobRow, Reader, ScheduleRow, Store, Transaction
 
 LONGEST_NAME = 40
-"""Of a schedule: its jobs have the time of the run after it."""
+"""Of a schedule: its jobs have the time of the run after it, and their number where they are an array."""
 
 
 def find(reader: Reader, project: str, name: str) -> ScheduleRow:
@@ -32,8 +32,9 @@ def create(change: Transaction, home: Home, project: str, asked: ScheduleRequest
     """Raises ApiError."""
     check_project(project)
     name = check_id("schedule", asked.name)
-    if len(name) > LONGEST_NAME:
-        raise FailedPrecondition(f"schedule {name}: use a name of at most {LONGEST_NAME} letters")
+    longest = LONGEST_NAME - (len(str(max(asked.indices))) if asked.indices else 0)
+    if len(name) > longest:
+        raise FailedPrecondition(f"schedule {name}: use a name of at most {longest} letters")
     if change.schedules(project=project, name=name):
         raise AlreadyExists(f"there is a schedule {name} already; delete it or use another name")
     next_time = due_times.first(asked.every, change.now)
@@ -46,6 +47,7 @@ def create(change: Transaction, home: Home, project: str, asked: ScheduleRequest
         job=asked.job.model_copy(update={"environment": {}, "name": None}).to_json(),
         next_time=next_time,
         create_time=change.now,
+        indices=asked.indices,
     )
     change.insert(row)
     change.event(row.full_name, "created", asked.every)
@@ -101,8 +103,8 @@ class Schedules:
             return
         missed, following = due_times.after(row.every, row.next_time, change.now)
         changes: dict[str, object] = {"next_time": following, "missed": row.missed + missed}
-        before = change.job(project=row.project, name=row.last_job) if row.last_job else None
-        if before is not None and not before.state.ended:
+        before = next((job for job in _last_run(change, row) if not job.state.ended), None)
+        if before is not None:
             change.replace(row, **changes, skipped=row.skipped + 1)
             change.event(row.full_name, "skipped", f"job {before.name} has not ended")
             return
@@ -110,8 +112,23 @@ class Schedules:
         if environment is None:
             raise FailedPrecondition(f"{self._home.schedule(row.uid)} is gone; delete the schedule and make it again")
         stamp = datetime.fromtimestamp(change.now, UTC).strftime("%Y%m%d-%H%M%S")
-        request = JobRequest.model_validate(row.job | {"name": f"{row.name}-{stamp}", "environment": environment})
-        job = jobs.create(change, self._home, self._executor, row.project, request)
-        changes |= {"last_time": change.now, "last_job": job.name, "runs": row.runs + 1, "error": None}
+        name = f"{row.name}-{stamp}"
+        request = JobRequest.model_validate(row.job | {"name": name, "environment": environment})
+        where = change, self._home, self._executor, row.project, request
+        if row.indices is None:
+            jobs.create(*where)
+        else:
+            jobs.create_array(*where, row.indices)
+        changes |= {"last_time": change.now, "last_job": name, "runs": row.runs + 1, "error": None}
         change.replace(row, **changes)
-        change.event(row.full_name, "started", f"job {job.name}" + (f"; {missed} missed" if missed else ""))
+        what = f"job {name}" if row.indices is None else f"{len(set(row.indices))} jobs {name}-INDEX"
+        change.event(row.full_name, "started", what + (f"; {missed} missed" if missed else ""))
+
+
+def _last_run(reader: Reader, row: ScheduleRow) -> list[JobRow]:
+    """The jobs of the last run that are still there."""
+    if row.last_job is None:
+        return []
+    if row.indices is not None:
+        return jobs.array_of(reader, row.project, row.last_job)
+    return reader.jobs(project=row.project, name=row.last_job)

@@ -195,7 +195,10 @@ class JobRow:
 
 @dataclass(frozen=True)
 class ScheduleRow:
-    """A job that runs again and again, as api.Schedule; ``job`` is as api.JobRequest, without its environment."""
+    """A job that runs again and again, as api.Schedule; ``job`` is as api.JobRequest, without its environment.
+
+    With ``indices`` each run is an array of jobs.
+    """
 
     uid: str
     project: str
@@ -210,6 +213,7 @@ class ScheduleRow:
     missed: int = 0
     skipped: int = 0
     error: str | None = None
+    indices: list[int] | None = None
 
     @property
     def full_name(self) -> str:

@@ -164,6 +164,7 @@ schedules = Table(
     Column("skipped", Integer, nullable=False),
     Column("error", String),
     Column("create_time", Float, nullable=False),
+    Column("indices", JSON(none_as_null=True)),
     UniqueConstraint("project", "name"),
 )
 
@@ -326,7 +327,14 @@ ADDED: dict[int, tuple[Column[Any], ...]] = {
         jobs.c.notice_time,
         api_faults.c.at_step,
     ),
-    11: (reservations.c.placement, quotas.c.method, quotas.c.unit, quota_requests.c.method, quota_requests.c.unit),
+    11: (
+        reservations.c.placement,
+        quotas.c.method,
+        quotas.c.unit,
+        quota_requests.c.method,
+        quota_requests.c.unit,
+        schedules.c.indices,
+    ),
 }
 """Which columns each version of the schema has added to those before it."""
 RENAMED: dict[int, tuple[tuple[str, Column[Any]], ...]] = {

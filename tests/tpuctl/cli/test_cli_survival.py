@@ -91,7 +91,8 @@ def test_who_asks_for_none_of_it_only_lets_the_job_wait(tpuctl, plane, script):
         (["--array", "5-1"], "--array 5-1: '5-1' is no range"),
         (["--array", "1,x"], "--array 1,x: 'x' is no range"),
         (["--array", "0-999,1000-1999"], "is 2000 jobs"),
-        (["--array", "0-3", "--every", "day"], "--array and --every do not go together"),
+        (["--array", "0-3", "--scale", "v3-8,v3-32"], "--scale goes with no other"),
+        (["--every", "day", "--scale", "v3-8,v3-32"], "--scale goes with no other"),
         (["--slice", "mine", "--spot"], "--slice names a slice that is there"),
         (["--slice", "mine", "--zone", "a", "--zone", "b"], "--slice names a slice that is there"),
         (["--max-restarts", "-1"], "max-restarts"),
@@ -203,6 +204,18 @@ def test_schedules_are_made_listed_and_deleted(tpuctl, plane, script):
     assert json.loads(tpuctl("list", "schedules", "-o", "json").stdout)[0]["skipped"] == 1
     assert "is deleted" in tpuctl("delete", "schedule", "nightly", "--yes").stderr
     assert tpuctl("delete", "schedule", "other", "--yes").exit_code == 3
+
+
+def test_a_schedule_of_an_array_says_how_many_jobs_a_run_is(tpuctl, plane, script):
+    row = {"name": "sweep", "uid": "1", "every": "day", "command": ["echo"], "indices": [0, 1, 5]}
+    row |= {"createTime": datetime.now(UTC).isoformat(), "nextTime": "2026-12-07T04:30:00Z"}
+    row |= {"runs": 1, "missed": 0, "skipped": 0, "lastJob": "sweep-20261130-043000"}
+    plane.set(SCHEDULES, row, "POST")
+    plane.set(SCHEDULES, {"schedules": [row]})
+    made = tpuctl("run", "job", "--array", "0,1,5", "--every", "day", "--name", "sweep", script)
+    assert "Schedule sweep: every day, 3 jobs each, next at 2026-12-07 04:30 UTC" in made.stderr
+    assert (posted(plane, SCHEDULES)["indices"], made.exit_code) == ([0, 1, 5], 0)
+    assert "sweep-20261130-043000-*" in tpuctl("list", "schedules").stdout
 
 
 def test_what_a_job_costs_is_told_and_what_has_no_price_is_said(tpuctl, plane):

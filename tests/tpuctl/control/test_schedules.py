@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from tests.tpuctl.control.simulated import START, Simulation
 from tpuctl.api.errors import AlreadyExists, InvalidArgument, NotFound
@@ -30,10 +31,17 @@ def run(world: Simulation, seconds: float) -> None:
         world.step(2.0)
 
 
-def schedule(world: Simulation, every: str, command: str = "sleep 5", name: str = "train", **more: object) -> None:
+def schedule(
+    world: Simulation,
+    every: str,
+    command: str = "sleep 5",
+    name: str = "train",
+    indices: list[int] | None = None,
+    **more: object,
+) -> None:
     job = {"command": command.split(), "workingDirectory": str(world.folder), "acceleratorType": "v4-8", "zone": Z}
     request = JobRequest.model_validate(job | {"environment": {"SECRET": "s"}} | more)
-    world.plane.create_schedule(P, ScheduleRequest(name=name, every=every, job=request))
+    world.plane.create_schedule(P, ScheduleRequest(name=name, every=every, job=request, indices=indices))
 
 
 def only(world: Simulation) -> Schedule:
@@ -90,6 +98,37 @@ def test_a_run_does_not_begin_before_the_last_has_ended(world: Simulation) -> No
     assert (only(world).runs, only(world).skipped) == (1, 1)
     run(world, 40)
     assert (only(world).runs, only(world).skipped) == (2, 1)
+
+
+def test_a_run_is_an_array_and_not_begun_before_all_of_the_last_have_ended(world: Simulation) -> None:
+    schedule(world, "1m", indices=[0, 7, 2, 7])
+    run(world, 20)
+    first = world.plane.list_jobs(P)
+    assert [job.name for job in first] == [f"train-20270115-080002-{number}" for number in (0, 2, 7)]
+    assert {job.state for job in first} == {JobState.SUCCEEDED}
+    world.restart()
+    run(world, 50)
+    assert (only(world).runs, only(world).last_job, len(world.plane.list_jobs(P))) == (2, "train-20270115-080100", 6)
+    world.plane.delete_schedule(P, "train")
+    schedule(world, "1m", "sleep 100", indices=[0, 1])
+    run(world, 90)
+    assert (only(world).runs, only(world).skipped, len(world.plane.list_jobs(P))) == (1, 1, 8)
+
+
+def test_a_killed_control_plane_starts_all_of_an_array_or_none(world: Simulation) -> None:
+    schedule(world, "1h", indices=[0, 1])
+    for changes in range(8):
+        world.step_and_die(changes % 4)
+        assert len(world.plane.list_jobs(P)) in (0, 2)
+    run(world, 20)
+    assert [job.state for job in world.plane.list_jobs(P)] == [JobState.SUCCEEDED] * 2
+
+
+@pytest.mark.parametrize("indices", [[], [-1], [10**9], [*range(1001)]])
+def test_an_array_has_so_many_numbers_that_names_can_have(indices: list[int]) -> None:
+    job = JobRequest(command=["sleep", "1"], working_directory="/", slice="mine")
+    with pytest.raises(ValidationError):
+        ScheduleRequest(name="train", every="day", job=job, indices=indices)
 
 
 def test_what_cannot_be_started_is_told_and_tried_at_its_next_time(world: Simulation) -> None:
