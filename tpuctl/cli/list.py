@@ -63,8 +63,8 @@ SLICE_COLUMNS = (
     Column("TOPOLOGY", topology, wide=True),
     Column("STATE", field("state")),
     Column("HEALTH", field("health")),
-    Column("ENDPOINT", endpoint),
-    Column("AGE", lambda node: age_text(node.get("createTime"))),
+    Column("ENDPOINT", endpoint, spare=2),
+    Column("AGE", lambda node: age_text(node.get("createTime")), spare=1),
     Column("RUNTIME VERSION", field("runtimeVersion"), wide=True),
     Column("CREATED", field("createTime"), wide=True),
 )
@@ -73,10 +73,10 @@ JOB_COLUMNS = (
     Column("NAME", field("name")),
     Column("STATE", field("state")),
     Column("EXIT", field("exitCode")),
-    Column("SLICE", field("slice")),
+    Column("SLICE", field("slice"), spare=3),
     Column("TYPE", lambda job: shape_text(job["acceleratorType"], job.get("numSlices", 1))),
-    Column("AGE", lambda job: age_text(job.get("createTime"))),
-    Column("HOST TIME", lambda job: seconds_text(job.get("hostSeconds"))),
+    Column("AGE", lambda job: age_text(job.get("createTime")), spare=1),
+    Column("HOST TIME", lambda job: seconds_text(job.get("hostSeconds")), spare=2),
     Column("DEVICE TIME (SIMULATED)", lambda job: seconds_text(job.get("deviceSeconds")), wide=True),
     Column("PROCESSES", field("processes"), wide=True),
     Column("ATTEMPT", field("attempt"), wide=True),
@@ -170,7 +170,7 @@ def _show_jobs(output: Format) -> None:
     if output is Format.TABLE:
         lines, rest = told(found)
         for names, text in lines:
-            terminal.say(f"  {names} {text}")
+            terminal.tell(f"{names} {text}")
         if rest:
             terminal.say(f"  and {rest} more wait (-o wide)")
 

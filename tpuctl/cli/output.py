@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -46,11 +47,15 @@ class Format(StrEnum):
 
 
 class Column(NamedTuple):
-    """A column of a table: its heading, its cell for a resource, and whether only the wide table has it."""
+    """A column of a table: its heading, its cell for a resource, and whether only the wide table has it.
+
+    A terminal that is too narrow for all leaves out those that can be ``spare``d, the highest number first.
+    """
 
     heading: str
     cell: Callable[[Resource], str]
     wide: bool = False
+    spare: int = 0
 
 
 def show_list(resources: Sequence[Resource], columns: Sequence[Column], output: Format, empty: str) -> None:
@@ -58,7 +63,8 @@ def show_list(resources: Sequence[Resource], columns: Sequence[Column], output: 
     if output.is_data:
         show_data(list(resources), output)
     elif resources:
-        show_table(resources, [column for column in columns if output is Format.WIDE or not column.wide])
+        usual = [column for column in columns if not column.wide]
+        show_table(resources, columns if output is Format.WIDE else fitting(resources, usual, _room()))
     else:
         print(empty, file=sys.stderr)
 
@@ -89,6 +95,23 @@ def show_table(resources: Sequence[Resource], columns: Sequence[Column]) -> None
         if coloured:
             padded = [_painted(cell, "1" if number == 0 else STATE_ANSI.get(cell.strip(), "")) for cell in padded]
         print(GAP.join(padded))
+
+
+def fitting(resources: Sequence[Resource], columns: Sequence[Column], room: int | None) -> list[Column]:
+    """Those of the columns that fit ``room``, as far as any can be spared; all where it has no end."""
+    left = list(columns)
+    widths = {one: max(map(len, [one.heading, *map(one.cell, resources)])) + len(GAP) for one in columns}
+    while room is not None and sum(widths[one] for one in left) - len(GAP) > room:
+        least = max(left, key=lambda one: one.spare)
+        if not least.spare:
+            break
+        left.remove(least)
+    return left
+
+
+def _room() -> int | None:
+    """How wide stdout is; a pipe takes all."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def uses_colour() -> bool:

@@ -34,7 +34,7 @@ COLUMNS = (
     Column("NAME", lambda row: row["name"]),
     Column("EVERY", lambda row: row["every"]),
     Column("NEXT (UTC)", lambda row: _time(row, "nextTime")),
-    Column("RUNS", lambda row: str(row["runs"])),
+    Column("RUNS", lambda row: str(row["runs"]), spare=1),
     Column("LAST JOB", _last),
     Column("JOBS", _jobs, wide=True),
     Column("MISSED", lambda row: str(row["missed"]), wide=True),

@@ -30,7 +30,7 @@ CLOCKS = "Device time and MXU busy are simulated: they come from the chips' timi
 class Column(NamedTuple):
     """A column, what it shows of a slice or job, and the narrowest terminal it is shown in.
 
-    One that not every terminal shows is left out where all would have to be cut.
+    One that not every terminal shows is left out where all would have to be cut, the highest number first.
     """
 
     heading: str
@@ -45,7 +45,7 @@ def status_view(status: dict[str, Any], width: int, wide: bool = False) -> Rende
     """
     jobs = status["jobs"]
     shown = jobs if wide else [job for job in jobs if job["state"] in LIVE] + _ended(jobs)[-LATEST_JOBS:]
-    parts: list[RenderableType] = [_control_plane(status), *_budget(status.get("budget")), ""]
+    parts: list[RenderableType] = [_control_plane(status, width), *_budget(status.get("budget")), ""]
     parts.append(_table("Slices", SLICES, status["slices"], width, wide) or _start_with("No slices", NO_SLICES))
     parts.append(_table("Jobs", JOBS, shown, width, wide) or _start_with("No jobs", NO_JOBS))
     parts += _waits(jobs)
@@ -55,13 +55,13 @@ def status_view(status: dict[str, Any], width: int, wide: bool = False) -> Rende
     return Group(*parts)
 
 
-def _control_plane(status: dict[str, Any]) -> Text:
-    return Text.assemble(
-        ("● ", "green"),
-        ("Control plane", "bold"),
-        f" {status['version']} at {status['url']}, up {seconds_text(status['uptimeSeconds'])}",
-        (f"  pid {status['pid']}, project {status['project']}, {status['home']}", "dim"),
-    )
+def _control_plane(status: dict[str, Any], width: int) -> Text:
+    """One line, or two where it is too long."""
+    what = f" {status['version']} at {status['url']}, up {seconds_text(status['uptimeSeconds'])}"
+    first = Text.assemble(("● ", "green"), ("Control plane", "bold"), what)
+    rest = f"  pid {status['pid']}, project {status['project']}, {status['home']}"
+    gap = "\n" if first.cell_len + cell_len(rest) > width else ""
+    return first.append(gap + rest, "dim")
 
 
 def _budget(budget: dict[str, Any] | None) -> list[Text]:
@@ -156,9 +156,9 @@ SLICES = (
     Column("STATE", _slice_state),
     Column("CHIPS", lambda found: str(found["chips"])),
     Column("CORES", lambda found: str(found["cores"]), ROOMY),
-    Column("HBM USED", _hbm),
+    Column("HBM USED", _hbm, 1),
     Column("", _hbm_bar, ROOMY),
-    Column("MXU BUSY", lambda found: share_text(found.get("mxuBusyShare"))),
+    Column("MXU BUSY", lambda found: share_text(found.get("mxuBusyShare")), 2),
     Column("", lambda found: bar(found.get("mxuBusyShare")), ROOMY),
     Column("DEVICE TIME", lambda found: seconds_text(found.get("deviceSeconds")), ROOMY + 20),
     Column("JOB", lambda found: found.get("job") or UNKNOWN),
@@ -170,11 +170,11 @@ JOBS = (
     Column("SLICE", lambda job: job["slice"], ROOMY),
     Column("PROGRESS", _progress),
     Column("", _progress_bar, ROOMY),
-    Column("LOSS", _metric("loss", ".4f")),
+    Column("LOSS", _metric("loss", ".4f"), 2),
     Column("ACCURACY", _metric("accuracy", ".2%"), ROOMY),
-    Column("HOST STEP", lambda job: seconds_text(training.host_step_seconds(job.get("metricsTail") or []))),
-    Column("DEVICE STEP", lambda job: seconds_text(training.device_step_seconds(job))),
-    Column("TIME", lambda job: seconds_text(job.get("hostSeconds"))),
+    Column("HOST STEP", lambda job: seconds_text(training.host_step_seconds(job.get("metricsTail") or [])), 3),
+    Column("DEVICE STEP", lambda job: seconds_text(training.device_step_seconds(job)), 4),
+    Column("TIME", lambda job: seconds_text(job.get("hostSeconds")), 1),
 )
 
 NO_SLICES = "tpuctl create slice NAME --type v3-8"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from functools import cache
 from typing import TYPE_CHECKING
@@ -36,6 +37,14 @@ def stderr() -> Console:
 def say(message: str) -> None:
     """One line of talk."""
     print(message, file=sys.stderr, flush=True)
+
+
+def tell(message: str) -> None:
+    """Something to read: indented, in a terminal in lines that end between words."""
+    import textwrap
+
+    room = shutil.get_terminal_size().columns if sys.stderr.isatty() else max(len(message), 1) + 2
+    say(textwrap.fill(message, room, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False))
 
 
 def is_interactive() -> bool:

@@ -24,7 +24,7 @@ COLUMNS = (
     Column("GENERATION", lambda row: row["generation"]),
     Column("KIND", lambda row: row["kind"]),
     Column("CHIP-HOURS", lambda row: f"{row['chipHours']:,.3f}"),
-    Column("COST AT GOOGLE'S", lambda row: dollars(row.get("cost"))),
+    Column("COST", lambda row: dollars(row.get("cost"))),
 )
 PRICES = (
     Column("GENERATION", lambda row: row["generation"]),

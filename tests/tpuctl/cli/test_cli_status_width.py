@@ -7,6 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
+from tests.tpuctl.cli.conftest import job_resource
+from tpuctl.cli.list import JOB_COLUMNS
+from tpuctl.cli.output import fitting
 from tpuctl.cli.status_view import status_view
 
 JOB = {"name": "mnist-v3-32-d1f2e", "slice": "mnist-v3-32-d1f2e", "state": "SUCCEEDED", "hostSeconds": 45.5}
@@ -35,6 +38,34 @@ def test_what_a_wide_terminal_has_room_for_is_all_there() -> None:
     assert "SLICE" in wide
     assert len(narrow.splitlines()) == len(wide.splitlines())
     assert "ACCURACY" in shown(110, [JOB | {"name": "a", "slice": "b", "metrics": METRICS}])
+
+
+def test_long_names_leave_out_columns_before_any_cell_is_cut() -> None:
+    long = JOB | {"name": "nightly-sweep-20261201-164633-0", "metrics": METRICS}
+    text = shown(80, [long])
+    assert "…" not in text
+    assert all(word in text for word in ("nightly-sweep-20261201-164633-0", "SUCCEEDED", "epoch 1/2", "45.5 s"))
+    assert "DEVICE STEP" not in text
+
+
+def test_the_control_plane_is_told_in_one_line_or_two_that_end_between_facts() -> None:
+    assert len(shown(80, []).split("No slices")[0].strip().splitlines()) == 1
+    status = {"version": "0.1.0", "url": "http://127.0.0.1:40279", "uptimeSeconds": 34.5, "pid": 1, "project": "local"}
+    console = Console(file=io.StringIO(), width=80)
+    console.print(status_view(status | {"home": "/home/ada/.local/share/tpuctl", "slices": [], "jobs": []}, 80))
+    assert isinstance(console.file, io.StringIO)
+    first, second = console.file.getvalue().splitlines()[:2]
+    assert first.endswith("up 34.5 s")
+    assert second == "  pid 1, project local, /home/ada/.local/share/tpuctl"
+
+
+def test_a_list_in_a_narrow_terminal_leaves_out_what_can_be_spared_and_a_pipe_nothing() -> None:
+    job = job_resource("nightly-sweep-20261201-164633-0")
+    columns = [column for column in JOB_COLUMNS if not column.wide]
+    found = {room: [one.heading for one in fitting([job], columns, room)] for room in (120, 80, 20, None)}
+    assert found[120] == found[None] == [column.heading for column in columns]
+    assert found[80] == [heading for heading in found[None] if heading != "SLICE"]
+    assert found[20] == ["NAME", "STATE", "EXIT", "TYPE"]
 
 
 def test_a_status_says_why_jobs_wait_and_how_many_more_do() -> None:
