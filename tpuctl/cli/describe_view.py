@@ -110,7 +110,8 @@ def attempts_table(job: Mapping[str, Any], wide: bool) -> RenderableType:
     table.add_column("WHY", overflow="fold")
     if rows[-1]["number"] != job.get("attempt", 1):
         now = {"number": job["attempt"], "zone": job["zone"], "metrics": job.get("metrics") or {}}
-        rows.append(now | {"running": job["state"], "detail": job.get("waitsFor", "")})
+        seconds = job.get("hostSeconds") if job["state"] == "RUNNING" else None
+        rows.append(now | {"running": job["state"], "detail": job.get("waitsFor", ""), "hostSeconds": seconds})
     for one in rows if wide else rows[-MOST_ATTEMPTS:]:
         ended = one.get("ended") or one["running"]
         table.add_row(

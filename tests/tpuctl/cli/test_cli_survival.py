@@ -145,6 +145,11 @@ def test_attempts_are_a_table_that_fits(width):
         assert word in text
 
 
+def test_an_attempt_that_runs_says_for_how_long() -> None:
+    job = job_resource("train-1") | {"state": "RUNNING", "hostSeconds": 7.5, "attempt": 2, "attempts": [attempt(1)]}
+    assert "7.5 s" in next(line for line in drawn(job, 80).splitlines() if line.startswith(" 2 "))
+
+
 def test_of_many_attempts_the_last_are_shown():
     attempts = [attempt(number) for number in range(1, 31)]
     job = job_resource("train-1") | {"attempt": 30, "attempts": attempts, "restart": "always"}
