@@ -224,7 +224,7 @@ def test_a_job_waits_for_room_and_others_wait_for_it(make: Callable[..., Planes]
     submit(plane, "pass", name="late", queue=True, accelerator_type="v4-128", processes=1)
     submit(plane, "pass", name="urgent", queue=True, accelerator_type="v4-128", processes=1, priority=5)
     submit(plane, "pass", name="then", queue=True, accelerator_type="v4-128", processes=1, after=["late"])
-    wait_until(lambda: "needs 64 chips; 0 are free" in (plane.get_job(P, "late").waits_for or ""))
+    wait_until(lambda: "needs 64 chips; all are in use" in (plane.get_job(P, "late").waits_for or ""))
     wait_until(lambda: plane.get_job(P, "urgent").waits_for is not None)
     assert plane.get_job(P, "then").waits_for == "it runs after late"
     plane = planes.restart()
