@@ -59,9 +59,18 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
     while header := requests.read(REQUEST.size):
         partitions, module_length, options_length = REQUEST.unpack(header)
         module, options = requests.read(module_length), requests.read(options_length)
-        status, payload, inspections = _partition(module, options, partitions, requests.fileno())
-        replies.write(REPLY.pack(status, len(payload), len(inspections)) + payload + inspections)
-        replies.flush()
+        folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-", dir=_memory_folder()))
+        child = os.fork()
+        if child == 0:
+            _compile_and_exit(module, options, partitions, folder)
+        try:
+            status, payload, inspections = _result(child, folder, requests.fileno())
+            replies.write(REPLY.pack(status, len(payload), len(inspections)) + payload + inspections)
+            replies.flush()
+        finally:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(child, 0)  # which takes longer than it takes to use the reply
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_leftovers(memory: Path) -> None:
@@ -82,24 +91,18 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def _partition(module: bytes, options: bytes, partitions: int, caller: int) -> tuple[int, bytes, bytes]:
-    folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-", dir=_memory_folder()))
+def _result(child: int, folder: Path, caller: int) -> tuple[int, bytes, bytes]:
+    """What the child has left in its folder: status, HloModuleProto or error, what inspection.py wrote down."""
     try:
-        child = os.fork()
-        if child == 0:
-            _compile_and_exit(module, options, partitions, folder)
-        try:
-            wait_for_dump(child, folder, caller)
-        except TimeoutError as error:
-            return FAILED, str(error).encode(), b""
-        dumps = sorted(folder.glob(_DUMP))
-        if dumps:
-            report = folder / _INSPECTIONS
-            return DONE, _hlo_module(dumps[0].read_bytes()), report.read_bytes() if report.exists() else b""
-        problem = folder / "problem"
-        return FAILED, problem.read_bytes() if problem.exists() else b"XLA's partitioner crashed", b""
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        wait_for_dump(child, folder, caller)
+    except TimeoutError as error:
+        return FAILED, str(error).encode(), b""
+    dumps = sorted(folder.glob(_DUMP))
+    if dumps:
+        report = folder / _INSPECTIONS
+        return DONE, _hlo_module(dumps[0].read_bytes()), report.read_bytes() if report.exists() else b""
+    problem = folder / "problem"
+    return FAILED, problem.read_bytes() if problem.exists() else b"XLA's partitioner crashed", b""
 
 
 def _memory_folder() -> Path:
@@ -135,14 +138,18 @@ def _die_with_parent() -> None:
 def wait_for_dump(child: int, folder: Path, caller: int, limit_seconds: float = _LIMIT_SECONDS) -> None:
     """Until the pass after the partitioner has begun (so its dump is complete) or the child has ended.
 
-    Raises TimeoutError when its time is up; returns when the other end of ``caller``, a pipe, is closed.
+    A child that is done is killed, but not waited for. Raises TimeoutError when its time is up; returns when the other
+    end of ``caller``, a pipe, is closed.
     """
     hangup = select.poll()
     hangup.register(caller, 0)
     deadline = time.monotonic() + limit_seconds
     while os.waitpid(child, os.WNOHANG) == (0, 0):
+        if any(folder.glob(_NEXT_DUMP)):
+            os.kill(child, signal.SIGKILL)
+            return
         is_late = time.monotonic() > deadline
-        if is_late or any(folder.glob(_NEXT_DUMP)) or hangup.poll(0):
+        if is_late or hangup.poll(0):
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             if is_late:
