@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 BACKEND = ("hardware", "fleet", "compiler", "tensorcore", "ici", "link", "runtime", "driver", "host")
 TPUCTL = ("api", "store", "control", "server", "client", "zoo", "cli")
 ROOMS = {"backend": BACKEND, "tpuctl": TPUCTL}
-SHARED = {"backend": {"errors", "files", "linux", "log"}, "tpuctl": {"metrics", "__init__"}}
+SHARED = {"backend": {"errors", "files", "linux", "log", "pages"}, "tpuctl": {"metrics", "__init__"}}
 FILES = sorted(path for table in ROOMS for path in (ROOT / table).rglob("*.py"))
 
 
