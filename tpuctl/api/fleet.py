@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import ConfigDict, Field
+from pydantic import AwareDatetime, ConfigDict, Field, model_validator
 
 from tpuctl.api.model import Model
 from tpuctl.api.queued import QueuedResource
@@ -15,8 +15,14 @@ class MaintenanceWindow(Model):
 
     model_config = ConfigDict(extra="forbid")
 
-    start: datetime
-    end: datetime
+    start: AwareDatetime
+    end: AwareDatetime
+
+    @model_validator(mode="after")
+    def _ends_after_its_start(self) -> MaintenanceWindow:
+        if self.end <= self.start:
+            raise ValueError("end is not after start")
+        return self
 
 
 class ReservedPart(Model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from pydantic import ValidationError
 from backend.hardware import GENERATIONS
 from tpuctl.api.errors import InvalidArgument
 from tpuctl.api.fleet import FleetFile, PodSpec
+from tpuctl.api.names import check_id
 from tpuctl.control.catalogue import OFFERS, check_zone, offers_pods
-from tpuctl.control.pods import Pod
+from tpuctl.control.pods import Pod, shape_of
 
 
 def default_fleet() -> FleetFile:
@@ -54,7 +56,12 @@ def _check(path: Path, number: int, pod: PodSpec) -> None:
         raise InvalidArgument(f"{where}: {pod.generation!r} is no generation; there are {', '.join(GENERATIONS)}")
     if not offers_pods(pod.zone, pod.generation):
         raise InvalidArgument(f"{where}: {pod.generation} is not offered in {pod.zone}")
+    largest = GENERATIONS[pod.generation].pod_shape
     try:
+        for name in [*([] if pod.name is None else [pod.name]), *(part.reservation for part in pod.reserved)]:
+            check_id("pod" if name == pod.name else "reservation", name)
+        if pod.shape is not None and math.prod(shape_of(pod.shape)) > math.prod(largest):
+            raise InvalidArgument(f"{pod.shape} is more than a pod of {pod.generation}, {'x'.join(map(str, largest))}")
         Pod.of(pod, pod.name or "")
     except (ValueError, InvalidArgument) as error:
         raise InvalidArgument(f"{where}: {error}") from error

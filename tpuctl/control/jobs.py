@@ -67,7 +67,7 @@ def create(
     check(request)
     if change.job(project=project, name=name) is not None:
         raise AlreadyExists(f"Resource '{job_name(project, name)}' already exists; delete it or use another name")
-    zone = request.zone or next(iter(request.zones), None) or default_zone()
+    zone = first_zone(request)
     if request.after:
         request = request.model_copy(update={"after": after or named(change, project, request.after)})
     job = JobRow(
@@ -87,9 +87,7 @@ def create(
         waits=waits(For.JOBS, _comes_after(request.after)) if request.after else None,
     )
     node: NodeRow | None = None
-    if request.slice is None:
-        for where in zones_of(job):
-            catalogue.check_type(catalogue.check_zone(where), node_spec(request))
+    check_offered(request)
     if request.slice is not None:
         node = nodes.find(change, project, zone, request.slice)
         job = _wait_for_slice(change, home, executor, job, node)
@@ -122,6 +120,18 @@ def node_spec(plan: JobPlan) -> NodeSpec:
         accelerator_config=plan.accelerator_config,
         scheduling_config=scheduling,
     )
+
+
+def first_zone(request: JobRequest) -> str:
+    """Where a job is, or its slice is to be made first."""
+    return request.zone or next(iter(request.zones), None) or default_zone()
+
+
+def check_offered(request: JobRequest) -> None:
+    """Raises ApiError where a slice is to be made for a job in a zone that does not offer it."""
+    if request.slice is None:
+        for zone in dict.fromkeys([first_zone(request), *request.zones]):
+            catalogue.check_type(catalogue.check_zone(zone), node_spec(request))
 
 
 def zones_of(job: JobRow) -> list[str]:

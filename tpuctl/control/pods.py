@@ -30,9 +30,14 @@ class Pod:
 
     @classmethod
     def of(cls, spec: PodSpec, name: str) -> Pod:
-        """Raises InvalidArgument for boxes and chips that are not in it."""
+        """Raises InvalidArgument for boxes and chips that are not in it, or boxes that overlap."""
         layout = layout_of(spec.generation, None if spec.shape is None else shape_of(spec.shape))
-        spare = nothing(layout)
+        spare, parts = nothing(layout), nothing(layout)
+        for box in [*spec.spare, *(part.box for part in spec.reserved)]:
+            chips = box_of(layout, box)
+            if (parts & chips).any():
+                raise InvalidArgument(f"{box!r} overlaps another spare or reserved box")
+            parts |= chips
         for box in spec.spare:
             spare |= box_of(layout, box)
         return cls(

@@ -39,6 +39,7 @@ def create(change: Transaction, home: Home, project: str, asked: ScheduleRequest
         raise AlreadyExists(f"there is a schedule {name} already; delete it or use another name")
     next_time = due_times.first(asked.every, change.now)
     jobs.check(asked.job)
+    jobs.check_offered(asked.job)
     row = ScheduleRow(
         uid=change.new_uid(),
         project=project,

@@ -77,6 +77,18 @@ def test_by_default_each_zone_has_a_pod_of_what_it_offers() -> None:
             '[[pods]]\nzone = "us-central2-b"\ngeneration = "v4"\nspare = ["8x8x8@12,0,0"]',
             "is no box in a pod of 16x16x16",
         ),
+        (
+            V4 + 'spare = ["4x4x4@0,0,0"]\nreserved = [{ reservation = "r", box = "4x4x8@0,0,0" }]',
+            "overlaps another spare",
+        ),
+        (V4 + 'shape = "400x400x400"', "400x400x400 is more than a pod of v4, 16x16x16"),
+        (V4 + 'name = "a/b"', "pod name 'a/b' is not valid"),
+        (V4 + 'reserved = [{ reservation = "A", box = "4x4x4@0,0,0" }]', "reservation name 'A' is not valid"),
+        (V4 + "maintenance = [{ start = 2026-12-01T10:00:00Z, end = 2026-12-01T10:00:00Z }]", "end is not after start"),
+        (
+            V4 + "maintenance = [{ start = 2026-12-01T10:00:00, end = 2026-12-01T11:00:00 }]",
+            "should have timezone info",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, text: str, said: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.tpuctl.control.simulated import START, Simulation
-from tpuctl.api.errors import AlreadyExists, InvalidArgument, NotFound
+from tpuctl.api.errors import AlreadyExists, ApiError, InvalidArgument, NotFound
 from tpuctl.api.fleet import FleetFile, PodSpec
 from tpuctl.api.jobs import JobRequest, JobState
 from tpuctl.api.schedules import Schedule, ScheduleRequest
@@ -155,6 +155,8 @@ def test_schedules_have_names_and_are_deleted(world: Simulation) -> None:
     assert oct((directory / "environment.json").stat().st_mode & 0o777) == "0o600"
     with pytest.raises(AlreadyExists, match="there is a schedule train already"):
         schedule(world, "day")
+    with pytest.raises(ApiError, match="was not found in zone europe-west4-a; it is offered in us-central2-b"):
+        schedule(world, "day", name="elsewhere", zone="europe-west4-a")
     with pytest.raises(NotFound, match="`tpuctl list schedules` shows those there are"):
         world.plane.delete_schedule(P, "other")
     world.plane.delete_schedule(P, "train")
