@@ -80,8 +80,19 @@ def delete(name: Name, zone: Zone = None, yes: Yes = False) -> None:
     if not yes and terminal.is_interactive() and not typer.confirm(f"Delete reservation {name}?", err=True):
         return
     with connect() as client:
-        client.delete_reservation(name, zone)
+        client.delete_reservation(name, zone or _zone_of(name))
     terminal.say(f"Reservation {name} is deleted")
+
+
+def _zone_of(name: str) -> str | None:
+    """That of the only reservation of the project's with this name."""
+    from tpuctl.api.names import default_project
+    from tpuctl.cli.reader import read
+
+    project = default_project()
+    found = read(f"/tpuctl/v1/projects/{project}/reservations").get("reservations") or []
+    places = [row["zone"] for row in found if (row["name"], row["project"]) == (name, project)]
+    return places[0] if len(places) == 1 else None
 
 
 def _utc(when: datetime | None) -> datetime | None:

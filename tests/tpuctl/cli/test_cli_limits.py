@@ -84,3 +84,15 @@ def test_a_spot_slice_is_of_no_reservation(tpuctl, plane):
     result = tpuctl("create", "slice", "a", "--type", "v4-256", "--spot", "--reserved")
     assert result.exit_code == 2
     assert "give only one of --spot, --reserved and --reservation" in result.stderr
+
+
+def test_a_reservation_is_deleted_where_it_is(tpuctl, plane):
+    row = {"name": "r", "project": "local", "zone": "us-central2-b", "generation": "v4", "chips": 8, "inUse": 0}
+    plane.set(
+        "/tpuctl/v1/projects/local/reservations", {"reservations": [row, row | {"project": "other", "zone": "x"}]}
+    )
+    path = "/tpuctl/v1/projects/local/locations/us-central2-b/reservations/r"
+    plane.set(path, {}, "DELETE")
+    result = tpuctl("delete", "reservation", "r", "--yes")
+    assert result.exit_code == 0, result.stderr
+    assert plane.requests[-1][:2] == ("DELETE", path)
