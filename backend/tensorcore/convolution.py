@@ -15,11 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from backend.tensorcore.convolution_code import COLUMNS, FEATURES, sliding
 from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step
 from backend.tensorcore.mxu import operand_dtype
+from backend.tensorcore.native import Function
 
 _PATCH_BYTES = 3 << 20
 _ACCUMULATORS = 4
+_DIRECT_BYTES = 512 << 10
+_DIRECT_COLUMNS = 64
+"""A product of more columns is worth to have its windows written out."""
+_DIRECT_POSITIONS = 4
 
 _Job = tuple[Array, Array, Array]  # input, kernel, output
 
@@ -82,7 +88,12 @@ def build(site: Site) -> Step:
     else:
         images, features = images // a["batch_groups"], features // a["feature_groups"]
         shared = not rhs_core and groups == 1
-        worker = _Sliding(site, geometry, images, features, columns, dtype, kernel_is_shared=shared)
+        in_rows = x.strides[-1] == x.itemsize and output_order[-1] == len(out_shape) + site.lead - 1
+        code = _code(geometry, features, columns, dtype) if shared and in_rows else None
+        if code is not None and site.result_type().dtype == dtype:
+            worker = _Direct(site, geometry, images, features, columns, code)
+        else:
+            worker = _Sliding(site, geometry, images, features, columns, dtype, kernel_is_shared=shared)
     lhs, rhs, result = site.instruction.operands[0], site.instruction.operands[1], site.instruction.results[0]
     kernel_flip = tuple(slice(None, None, -1) if flip else slice(None) for flip in geometry.reversal)
     cores = site.num_cores if (lhs_core or rhs_core) else 1
@@ -248,6 +259,71 @@ class _Sliding:
             buffer = self._out_buffer[thread][: rows.shape[0]]
             np.matmul(rows, self._kernel, out=buffer)
             np.copyto(out, buffer.reshape(out.shape), casting="unsafe")
+
+
+def _code(geometry: _Geometry, features: int, columns: int, dtype: np.dtype[Any]) -> Function | None:
+    """Machine code for windows that need not be written out: where that is faster, and the code is for it."""
+    suits = dtype == np.float32 and not geometry.is_plain and len(geometry.output) in (1, 2)
+    small = columns <= _DIRECT_COLUMNS and columns % COLUMNS == 0 and features % FEATURES == 0 and features > 0
+    if not (suits and small and min(geometry.output) > 0 and geometry.output[-1] >= _DIRECT_POSITIONS):
+        return None
+    return sliding(geometry.output[-1])
+
+
+class _Direct(_Sliding):
+    """Windows times the kernel, register tile by register tile: they are not written out."""
+
+    def __init__(
+        self, site: Site, geometry: _Geometry, images: int, features: int, columns: int, code: Function
+    ) -> None:
+        self._geometry, self._workers, self._code, self._features = geometry, site.workers, code, features
+        self._kernel_is_shared = True
+        dtype = np.dtype(np.float32)
+        self._images = max(1, min(images, _DIRECT_BYTES // (4 * features * max(1, int(np.prod(geometry.input))))))
+        self._rows = geometry.output[0]
+        self._patches = _Patches(site, geometry, self._images, features, dtype)
+        window = int(np.prod(geometry.kernel))
+        self._columns = site.scratch((columns // COLUMNS, window, features, COLUMNS), dtype)
+        self._taps: dict[tuple[int, ...], Array] = {}
+
+    def _load_kernel(self, w: Array) -> None:
+        blocks = w.reshape(*w.shape[:-1], -1, COLUMNS)
+        target = self._columns.reshape(-1, *w.shape[:-1], COLUMNS)
+        np.copyto(target, np.moveaxis(blocks, -2, 0), casting="unsafe")
+
+    def _block(self, images: Array, out: Array, row: int, thread: int) -> None:
+        padded = self._patches.load(images, thread)
+        strides, steps = padded.strides[1:-1], self._geometry.strides
+        taps = self._offsets(strides)
+        rows = self._geometry.output[0] if len(steps) == 2 else 1
+        x_steps = [stride * step for stride, step in zip(strides, steps, strict=True)]
+        for number in range(len(self._columns)):
+            self._code(
+                padded.ctypes.data,
+                self._columns[number].ctypes.data,
+                out.ctypes.data + number * COLUMNS * 4,
+                taps.ctypes.data,
+                len(taps),
+                self._features,
+                len(padded),
+                rows,
+                padded.strides[0],
+                x_steps[0],
+                x_steps[-1],
+                out.strides[0],
+                out.strides[1],
+                out.strides[-2],
+            )
+
+    def _offsets(self, strides: tuple[int, ...]) -> Array:
+        """Of the positions of a window, in bytes."""
+        known = self._taps.get(strides)
+        if known is None:
+            places = product(*(range(size) for size in self._geometry.kernel))
+            ways = [stride * step for stride, step in zip(strides, self._geometry.rhs_dilation, strict=True)]
+            offsets = [sum(at * way for at, way in zip(place, ways, strict=True)) for place in places]
+            known = self._taps[strides] = np.array(offsets, np.int64)
+        return known
 
 
 class _Contraction:

@@ -34,7 +34,10 @@ Function = Callable[..., None]
 
 @dataclass(frozen=True)
 class Native:
-    """A compiled fusion: (bases, offsets, strides, sizes...), all addresses and counts; without and with the lock."""
+    """A function of addresses and counts, without and with Python's lock.
+
+    That of a fusion takes bases, offsets, strides and the sizes of a block.
+    """
 
     free: Function
     held: Function
@@ -42,10 +45,8 @@ class Native:
 
 def compile_fusion(region: Computation, walks: tuple[str, ...]) -> Native | None:
     """Machine code for a fusion's region, or None. ``walks`` says how each operand lies along the last dimension."""
-    if binding is None or not _is_able():
-        return None
-    text = _module(region, walks)
-    return _compiled(text) if text is not None else None
+    text = _module(region, walks) if is_able() else None
+    return compiled(text, 3 + DIMS) if text is not None else None
 
 
 def _module(region: Computation, walks: tuple[str, ...]) -> str | None:
@@ -209,7 +210,6 @@ def _store(e: Emitter, number: int, dtype: np.dtype[Any], value: str) -> None:
 
 _lock = threading.Lock()
 _engines: list[Any] = []
-_ARGUMENTS = [ctypes.c_int64] * (3 + DIMS)
 
 
 @functools.cache
@@ -222,14 +222,17 @@ def _host() -> tuple[Any, str, str]:
 
 
 @functools.cache
-def _is_able() -> bool:
-    """Whether the processor multiplies and adds in one operation, as the code of exp takes for granted."""
+def is_able() -> bool:
+    """Whether there is LLVM, and the processor multiplies and adds in one operation, as the code takes for granted."""
+    if binding is None:
+        return False
     features = binding.get_host_cpu_features()
     return bool(features.get("fma") or features.get("neon"))
 
 
 @functools.cache
-def _compiled(text: str) -> Native:
+def compiled(text: str, arguments: int) -> Native:
+    """The function ``run`` of a module, which takes so many 64-bit numbers."""
     with _lock:
         target, cpu, features = _host()
         machine = target.create_target_machine(cpu=cpu, features=features, opt=2)
@@ -237,4 +240,5 @@ def _compiled(text: str) -> Native:
         engine.finalize_object()
         _engines.append(engine)  # functions live as long as their engine
         address = engine.get_function_address("run")
-    return Native(ctypes.CFUNCTYPE(None, *_ARGUMENTS)(address), ctypes.PYFUNCTYPE(None, *_ARGUMENTS)(address))
+    types = [ctypes.c_int64] * arguments
+    return Native(ctypes.CFUNCTYPE(None, *types)(address), ctypes.PYFUNCTYPE(None, *types)(address))

@@ -83,6 +83,6 @@ def test_operands_are_read_along_any_strides(chips: Chips, by_numpy: Any) -> Non
 
 def test_a_fusion_of_one_kind_is_compiled_once(chips: Chips) -> None:
     chips(lambda x: x * 3 + 1, FLOATS)
-    before = native._compiled.cache_info().currsize
+    before = native.compiled.cache_info().currsize
     chips(lambda x: x * 5 + 2, RANDOM.randn(3, SIZE).astype(np.float32))
-    assert native._compiled.cache_info().currsize == before
+    assert native.compiled.cache_info().currsize == before
