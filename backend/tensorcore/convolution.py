@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from backend.tensorcore.convolution_code import COLUMNS, FEATURES, sliding
+from backend.tensorcore.convolution_code import COLUMNS, FEATURES, contracting, sliding
 from backend.tensorcore.lowering import Array, Environment, Kernel, Site, Step
 from backend.tensorcore.mxu import operand_dtype
 from backend.tensorcore.native import Function
@@ -26,6 +26,8 @@ _DIRECT_BYTES = 512 << 10
 _DIRECT_COLUMNS = 64
 """A product of more columns is worth to have its windows written out."""
 _DIRECT_POSITIONS = 4
+_DIRECT_SUMS_BYTES = 256 << 10
+_NEAREST_BYTES = 24 << 10
 
 _Job = tuple[Array, Array, Array]  # input, kernel, output
 
@@ -82,9 +84,14 @@ def build(site: Site) -> Step:
     window, outputs = int(np.prod(geometry.kernel)), int(np.prod(geometry.output))
     summing = over_cores or (groups == 1 and window * features > images * outputs and features > 1)
     columns = w.shape[-1] // groups
-    worker: _Contraction | _Sliding
+    worker: _Contraction | _DirectContraction | _Sliding
     if summing:
-        worker = _Contraction(site, geometry, features, images, columns, dtype, sum_jobs=over_cores)
+        in_rows = x.strides[lhs_core] == x.itemsize and w.strides[-1] == w.itemsize and x.dtype == w.dtype == dtype
+        add = _adding_code(geometry, images, columns, dtype) if in_rows and groups == 1 else None
+        if add is not None:
+            worker = _DirectContraction(site, geometry, features, images, columns, add, sum_jobs=over_cores)
+        else:
+            worker = _Contraction(site, geometry, features, images, columns, dtype, sum_jobs=over_cores)
     else:
         images, features = images // a["batch_groups"], features // a["feature_groups"]
         shared = not rhs_core and groups == 1
@@ -284,7 +291,6 @@ class _Direct(_Sliding):
         self._patches = _Patches(site, geometry, self._images, features, dtype)
         window = int(np.prod(geometry.kernel))
         self._columns = site.scratch((columns // COLUMNS, window, features, COLUMNS), dtype)
-        self._taps: dict[tuple[int, ...], Array] = {}
 
     def _load_kernel(self, w: Array) -> None:
         blocks = w.reshape(*w.shape[:-1], -1, COLUMNS)
@@ -294,7 +300,8 @@ class _Direct(_Sliding):
     def _block(self, images: Array, out: Array, row: int, thread: int) -> None:
         padded = self._patches.load(images, thread)
         strides, steps = padded.strides[1:-1], self._geometry.strides
-        taps = self._offsets(strides)
+        ways = [stride * step for stride, step in zip(strides, self._geometry.rhs_dilation, strict=True)]
+        taps = _offsets(self._geometry.kernel, ways)
         rows = self._geometry.output[0] if len(steps) == 2 else 1
         x_steps = [stride * step for stride, step in zip(strides, steps, strict=True)]
         for number in range(len(self._columns)):
@@ -314,16 +321,6 @@ class _Direct(_Sliding):
                 out.strides[1],
                 out.strides[-2],
             )
-
-    def _offsets(self, strides: tuple[int, ...]) -> Array:
-        """Of the positions of a window, in bytes."""
-        known = self._taps.get(strides)
-        if known is None:
-            places = product(*(range(size) for size in self._geometry.kernel))
-            ways = [stride * step for stride, step in zip(strides, self._geometry.rhs_dilation, strict=True)]
-            offsets = [sum(at * way for at, way in zip(place, ways, strict=True)) for place in places]
-            known = self._taps[strides] = np.array(offsets, np.int64)
-        return known
 
 
 class _Contraction:
@@ -402,6 +399,109 @@ class _Contraction:
         source = np.moveaxis(w, -2, 0)
         np.copyto(other.reshape(source.shape), source, casting="unsafe")
         return rows, other
+
+
+def _adding_code(geometry: _Geometry, batch: int, columns: int, dtype: np.dtype[Any]) -> Function | None:
+    """Machine code for the same without rows that are written out, where all sums stay in a cache."""
+    sums = int(np.prod(geometry.output)) * batch * columns
+    suits = dtype == np.float32 and len(geometry.output) in (1, 2) and columns % COLUMNS == 0 and sums > 0
+    if not (suits and sums * 4 <= _DIRECT_SUMS_BYTES and batch >= _DIRECT_POSITIONS and min(geometry.kernel) > 0):
+        return None
+    return contracting(batch)
+
+
+class _DirectContraction:
+    """The same, register tile by register tile: sums are (positions of the output, blocks of columns, batch, columns).
+
+    The kernel is walked a few rows at a time, so that they and what they meet stay in the nearest cache.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        geometry: _Geometry,
+        images: int,
+        batch: int,
+        columns: int,
+        code: Function,
+        sum_jobs: bool,
+    ) -> None:
+        self._geometry, self._workers, self._code, self._sum_jobs = geometry, site.workers, code, sum_jobs
+        dtype = np.dtype(np.float32)
+        image_bytes = 4 * batch * max(1, int(np.prod(geometry.input)))
+        self._images = max(1, min(images, _DIRECT_BYTES // image_bytes))
+        self._patches = _Patches(site, geometry, self._images, batch, dtype)
+        self._taps = int(np.prod(geometry.output))
+        self._sums = site.scratch((_ACCUMULATORS, self._taps, columns // COLUMNS, batch, COLUMNS), dtype)
+        self._all_rows = geometry.kernel[0] if len(geometry.kernel) == 2 else 1
+        row_bytes = 4 * geometry.kernel[-1] * (batch + columns)
+        most = max(1, _NEAREST_BYTES // row_bytes)
+        self._rows = max(rows for rows in range(1, self._all_rows + 1) if self._all_rows % rows == 0 and rows <= most)
+
+    def run(self, jobs: list[_Job]) -> None:
+        self._patches.clear()
+        if self._sum_jobs:
+            self._sum([(x, w) for x, w, _ in jobs], jobs[0][2])
+        else:
+            for x, w, out in jobs:
+                self._sum([(x, w)], out)
+
+    def _sum(self, jobs: list[tuple[Array, Array]], out: Array) -> None:
+        count = jobs[0][0].shape[-1]
+        blocks = list(product(range(len(jobs)), range(0, count, self._images)))
+        accumulators = min(_ACCUMULATORS, len(blocks))
+
+        def work(accumulator: int, thread: int) -> None:
+            total = self._sums[accumulator]
+            total.fill(0)
+            for job, image in blocks[accumulator::accumulators]:
+                x, w = jobs[job]
+                part = slice(image, image + self._images)
+                self._add(x[..., part], w[..., part, :], total, thread)
+
+        self._workers.run(accumulators, work)
+        for accumulator in range(1, accumulators):
+            np.add(self._sums[0], self._sums[accumulator], out=self._sums[0])
+        summed = np.moveaxis(self._sums[0], 2, 0)  # (batch, taps, blocks, COLUMNS)
+        np.copyto(out, summed.reshape(out.shape), casting="unsafe")
+
+    def _add(self, x: Array, w: Array, total: Array, thread: int) -> None:
+        geometry, rows = self._geometry, self._rows
+        images = np.moveaxis(np.moveaxis(x, 0, -1), -2, 0)
+        padded = self._patches.load(images, thread)
+        ways = padded.strides[1:-1]
+        steps = [way * dilation for way, dilation in zip(ways, geometry.rhs_dilation, strict=True)]
+        taps = _offsets(geometry.output, [way * stride for way, stride in zip(ways, geometry.strides, strict=True)])
+        self._code(
+            padded.ctypes.data,
+            w.ctypes.data,
+            total.ctypes.data,
+            taps.ctypes.data,
+            self._taps,
+            total.shape[1],
+            len(padded),
+            self._all_rows // rows,
+            rows,
+            geometry.kernel[-1],
+            padded.strides[0],
+            steps[0] * rows,
+            steps[0],
+            steps[-1],
+            w.strides[-2],
+            w.strides[0] * rows,
+            w.strides[0],
+            w.strides[-3],
+            total.strides[0],
+            total.strides[1],
+        )
+
+
+def _offsets(shape: tuple[int, ...], steps: list[int]) -> Array:
+    """Of all places of a grid, in bytes."""
+    grid = np.zeros((), np.int64)
+    for size, step in zip(shape, steps, strict=True):
+        grid = np.add.outer(grid, np.arange(size, dtype=np.int64) * step)
+    return np.ascontiguousarray(grid).reshape(-1)
 
 
 KERNELS = {"convolution": Kernel(build)}
