@@ -78,8 +78,7 @@ def build(site: Site) -> Step:
         a["reversal"],
     )
     dtype = operand_dtype(site.operand_type(0).dtype, site.operand_type(1).dtype)
-    over_cores = bool(a.get("over_cores"))
-    images, features = x.shape[lhs_core], x.shape[-1]
+    over_cores, images, features = bool(a.get("over_cores")), x.shape[lhs_core], x.shape[-1]
     groups = max(a["feature_groups"], a["batch_groups"])
     window, outputs = int(np.prod(geometry.kernel)), int(np.prod(geometry.output))
     summing = over_cores or (groups == 1 and window * features > images * outputs and features > 1)
@@ -105,10 +104,16 @@ def build(site: Site) -> Step:
     kernel_flip = tuple(slice(None, None, -1) if flip else slice(None) for flip in geometry.reversal)
     cores = site.num_cores if (lhs_core or rhs_core) else 1
 
+    shown = np.empty(site.result_shape(), np.bool_).transpose([*range(site.lead), *output_order])
+    joined = _join(x, w, shown, lhs_core, rhs_core, over_cores) if groups == 1 and summing == over_cores else None
+
     def step(env: Environment) -> None:
         inputs = env[lhs].transpose([*range(lhs_core), *input_order])
         kernels = env[rhs].transpose([*range(rhs_core), *kernel_order])[(slice(None),) * rhs_core + kernel_flip]
         outputs = env[result].transpose([*range(site.lead), *output_order])
+        if joined is not None:
+            worker.run([joined(inputs, kernels, outputs)])
+            return
         jobs: list[_Job] = []
         for core in range(cores):
             source = inputs[core] if lhs_core else inputs
@@ -118,6 +123,46 @@ def build(site: Site) -> Step:
         worker.run(jobs)
 
     return step
+
+
+@dataclass(frozen=True)
+class _Join:
+    """Makes one job of those of all cores: the core axis joins that of images in whichever of the three has it."""
+
+    input: int
+    kernel: int | None
+    output: int | None
+
+    def __call__(self, x: Array, w: Array, out: Array) -> _Job:
+        return _joined(x, self.input), _joined(w, self.kernel), _joined(out, self.output)
+
+    def suits(self, x: Array, w: Array, out: Array) -> bool:
+        """Whether that takes no copy."""
+        try:
+            self(x, w, out)
+        except ValueError:
+            return False
+        return True
+
+
+def _join(x: Array, w: Array, out: Array, lhs_core: int, rhs_core: int, over_cores: bool) -> _Join | None:
+    """How the jobs of all cores become one; None where they must stay apart."""
+    if over_cores and lhs_core and rhs_core:
+        join = _Join(x.ndim - 1, w.ndim - 2, None)
+    elif not over_cores and lhs_core and not rhs_core:
+        join = _Join(1, None, 1)
+    else:
+        return None
+    return join if join.suits(x, w, out) else None
+
+
+def _joined(array: Array, axis: int | None) -> Array:
+    """The first axis before ``axis`` and in one with it. Raises ValueError if that takes a copy."""
+    if axis is None:
+        return array
+    moved = np.moveaxis(array, 0, axis - 1)
+    shape = moved.shape
+    return np.reshape(moved, (*shape[: axis - 1], shape[axis - 1] * shape[axis], *shape[axis + 1 :]), copy=False)
 
 
 def _groups(x: Array, w: Array, out: Array, a: dict[str, Any]) -> list[_Job]:

@@ -25,15 +25,9 @@ Sums = dict[tuple[int, int], str]
 
 
 def pieces(count: int) -> list[int]:
-    """``count`` rows as tiles of at most MOST_ROWS; of four at least where they can be: then no sum is waited for."""
-    found = []
-    while count > 0:
-        rows = min(count, MOST_ROWS)
-        if 0 < count - rows < 4:
-            rows = next((r for r in (4, 5) if count - r >= 4), rows)
-        found.append(rows)
-        count -= rows
-    return found
+    """``count`` rows as tiles of at most MOST_ROWS, as even as can be: of four at least no sum is waited for."""
+    tiles = -(-count // MOST_ROWS)
+    return [count // tiles + (tile < count % tiles) for tile in range(tiles)]
 
 
 SLIDING = (

@@ -73,7 +73,7 @@ class Window:
 
 
 def pieces(site: Site, window: Window, *shapes: tuple[int, ...]) -> list[Any]:
-    """Cuts of all arrays of these shapes into pieces that can be worked on alone: by core, then by rows.
+    """Cuts of all arrays of these shapes into pieces that can be worked on alone: by core, or several, then by rows.
 
     Rows are those of the first dimension after the core axis, if no window reaches across them.
     """
@@ -82,8 +82,10 @@ def pieces(site: Site, window: Window, *shapes: tuple[int, ...]) -> list[Any]:
     if max(int(np.prod(shape, dtype=np.int64)) for shape in shapes) <= _CHUNK:
         return [(...,)]
     alone = len(shapes[0]) > lead and window.is_trivial(lead)
-    by_core: list[Any] = [(slice(core, core + 1),) for core in range(cores)] if lead else [()]
-    if not alone:
+    own = max(int(np.prod(shape[lead:], dtype=np.int64)) for shape in shapes)
+    together = max(1, _CHUNK // max(1, own))
+    by_core: list[Any] = [(slice(core, core + together),) for core in range(0, cores, together)] if lead else [()]
+    if not alone or (lead and together > 1):
         return by_core if lead else [(...,)]
     count = shapes[0][lead]
     largest = max(int(np.prod(shape[lead + 1 :], dtype=np.int64)) for shape in shapes)

@@ -171,6 +171,7 @@ def test_dot_general(
 @given(
     spatial=st.integers(1, 2), seed=seeds, groups=st.sampled_from([(1, 1), (2, 1), (1, 2)]),
     layout=st.sampled_from(["last", "first"]), dilated=st.booleans(), stride=st.integers(1, 3), reverse=st.booleans(),
+    outputs=st.sampled_from([4, 16, 32]),
 )  # fmt: skip
 def test_convolution(
     chips: Chips,
@@ -181,13 +182,14 @@ def test_convolution(
     dilated: bool,
     stride: int,
     reverse: bool,
+    outputs: int,
 ) -> None:
     features, batches = groups
     letters = "HW"[:spatial]
     names = ("N" + letters + "C", letters + "IO", "N" + letters + "C")
     if layout == "first":
         names = ("NC" + letters, "OI" + letters, "NC" + letters)
-    sizes = {"N": 2 * batches, "C": 4, "I": 4 // features, "O": 4, "H": 7, "W": 6}
+    sizes = {"N": 2 * batches, "C": 4, "I": 4 // features, "O": outputs, "H": 7, "W": 9}
     kernel = {**sizes, "H": 3, "W": 2}
     x = data(seed, tuple(sizes[letter] for letter in names[0]))
     w = data(seed + 1, tuple(kernel[letter] for letter in names[1]))
